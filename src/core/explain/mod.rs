@@ -34,6 +34,8 @@ pub use report::{Headline, Report};
 
 pub use target::{SpecChange, Target, TargetBundle};
 
+use std::cell::Cell;
+
 use self::catalogs::CatalogEvaluation;
 use self::what_if::WhatIf;
 use crate::error::Chain;
@@ -59,7 +61,8 @@ pub fn explain<'a>(
     let mut report = Report::new(request, &resolution);
     if let Ok((query, selector)) = Query::new(request, environment, options) {
         report.selected = resolution.result.as_ref().ok().map(|it| query.chosen(it));
-        let what_if = WhatIf { query: &query, catalogs, resolution: &resolution };
+        let what_if =
+            WhatIf { query: &query, catalogs, resolution: &resolution, work: Cell::default() };
         report.describe(&what_if, &selector, version);
     }
     report
@@ -92,7 +95,7 @@ impl<'a> Report<'a> {
         selector: &Selector,
         version: Option<&'a str>,
     ) {
-        let WhatIf { query, catalogs, resolution } = *what_if;
+        let WhatIf { query, catalogs, resolution, .. } = *what_if;
         let mut sorted: Vec<_> = catalogs.iter().collect();
         sorted.sort_by(|a, b| a.name.cmp(b.name));
         let look = |catalog| CatalogEvaluation::new(query, selector, catalog, resolution);

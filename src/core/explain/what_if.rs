@@ -1,18 +1,25 @@
 //! What the answer would be to a slightly different request: every change that is offered was
 //! tried.
 
+use std::cell::Cell;
+
 use olm_api::CatalogFilter;
 
-use crate::resolve::{Catalog, Installed, Offer, Query, Request, Resolution, resolve};
+use crate::resolve::{Catalog, Installed, Offer, Query, Request, Resolution, Selected, resolve};
 
 /// The most steps that an update is followed.
 const MAX_STEPS: usize = 200;
+/// What all changes that are tried may cost together, as [`Resolution::work`] counts it. A hundred
+/// bundles in each of five catalogs cost 5000.
+const MAX_WORK: u64 = 50_000_000;
 
-/// The original request, to be resolved again with changes.
+/// The original request, to be resolved again with changes. What would cost too much is not tried.
 pub(super) struct WhatIf<'a, 'q> {
     pub(super) query: &'q Query<'a>,
     pub(super) catalogs: &'a [Catalog<'a>],
     pub(super) resolution: &'q Resolution<'q>,
+    /// What the changes tried so far cost.
+    pub(super) work: Cell<u64>,
 }
 
 impl<'a> WhatIf<'a, '_> {
@@ -24,17 +31,24 @@ impl<'a> WhatIf<'a, '_> {
     }
 
     fn answer(&self, request: &Request) -> Option<Offer<'a>> {
+        self.resolve(request, self.catalogs).map(Offer::from)
+    }
+
+    fn resolve<'c>(&self, request: &Request, catalogs: &'c [Catalog<'c>]) -> Option<Selected<'c>> {
+        if self.work.get() > MAX_WORK {
+            return None;
+        }
         let (environment, options) = (self.query.environment(), self.query.options);
-        resolve(request, self.catalogs, environment, options).result.ok().map(Offer::from)
+        let resolution = resolve(request, catalogs, environment, options);
+        self.work.set(self.work.get().saturating_add(resolution.work));
+        resolution.result.ok()
     }
 
     /// Resolves again without some of the catalogs, and names what is chosen.
     pub(super) fn ask_without(&self, names: &[&str]) -> Option<String> {
         let mut catalogs = self.catalogs.to_vec();
         catalogs.retain(|catalog| !names.contains(&catalog.name));
-        let Query { request, options, .. } = self.query;
-        let environment = self.query.environment();
-        let selected = resolve(request, &catalogs, environment, options).result.ok()?;
+        let selected = self.resolve(self.query.request, &catalogs)?;
         Some(format!("{} from catalog {}", selected.version.recorded(), selected.catalog))
     }
 

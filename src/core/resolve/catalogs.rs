@@ -61,6 +61,8 @@ pub(super) struct CatalogSearch<'a> {
     /// The best of the bundles that do not fit the cluster.
     unfit: Option<CatalogCandidate<'a>>,
     result: Result<Option<CatalogCandidate<'a>>, WalkError>,
+    /// About how many steps it took.
+    pub(super) work: u64,
 }
 
 /// The best bundle of a catalog.
@@ -88,6 +90,7 @@ impl Query<'_> {
             excluded: Vec::new(),
             unfit: None,
             result: Ok(None),
+            work: 0,
         };
         match self.package(catalog, &mut walk.report) {
             Err(error) => walk.result = Err(error),
@@ -210,6 +213,7 @@ impl Query<'_> {
             .collect();
         walk.report.best = best.map(|bundle| bundle.name.as_str());
         walk.result = Ok(best.map(|bundle| contribution(bundle, None)));
+        walk.work = offered.work();
     }
 
     /// Orders the bundles of one catalog, the best first: not deprecated, with a version, the

@@ -75,6 +75,9 @@ impl Reason {
     }
 }
 
+/// Steps that a bundle counts as, whatever the filters do with it.
+const STEPS_OF_BUNDLE: u64 = 10;
+
 /// A package of a catalog, whose bundles are filtered.
 #[derive(Debug)]
 pub(crate) struct Offered<'p> {
@@ -85,6 +88,13 @@ pub(crate) struct Offered<'p> {
     has_pinned: bool,
     /// What the rules of its bundles, and rules about them, may still take.
     steps: Steps,
+}
+
+impl Offered<'_> {
+    /// Returns about how many steps it took to filter the bundles.
+    pub(super) fn work(&self) -> u64 {
+        self.package.bundles.len() as u64 * STEPS_OF_BUNDLE + self.steps.taken()
+    }
 }
 
 impl Query<'_> {

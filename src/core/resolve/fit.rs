@@ -69,6 +69,11 @@ impl<'r> ClusterFacts<'r> {
         }
     }
 
+    /// Returns how many steps the rules of other installed bundles took.
+    pub(super) fn work(&self) -> u64 {
+        self.steps.taken()
+    }
+
     fn current(&self) -> Option<&Provider> {
         self.current.as_ref().map(Current::provider)
     }

@@ -108,6 +108,8 @@ pub struct Resolution<'a> {
     /// the catalog's order of bundles.
     pub excluded: Vec<Exclusion<'a>>,
     decision: Fallback,
+    /// About how many steps it took.
+    pub(crate) work: u64,
     /// Whether the chosen bundle is the installed one.
     stays: bool,
     /// Whether nothing is chosen because of the catalogs alone, and the installed bundle is of a
@@ -294,6 +296,7 @@ pub fn resolve<'a>(
             held: Vec::new(),
             excluded: Vec::new(),
             decision: Fallback::Fail,
+            work: 0,
             stays: false,
             installed_fits: false,
         },
@@ -367,6 +370,7 @@ impl<'r> Query<'r> {
             Some(_) if maintained && (catalogs.is_empty() || is_absent) => Fallback::Maintain,
             Some(_) => Fallback::Hold,
         };
+        let work = walks.iter().map(|walk| walk.work).sum::<u64>() + self.cluster.work();
         let (mut reports, mut held, mut excluded) = (Vec::new(), Vec::new(), Vec::new());
         for walk in walks {
             reports.push(walk.report);
@@ -382,6 +386,7 @@ impl<'r> Query<'r> {
             held,
             excluded,
             decision,
+            work,
         }
     }
 

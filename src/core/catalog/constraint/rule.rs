@@ -82,6 +82,11 @@ impl Default for Steps {
 }
 
 impl Steps {
+    /// Returns how many were taken.
+    pub fn taken(&self) -> u64 {
+        MAX_STEPS_TOGETHER.saturating_sub(self.0.get())
+    }
+
     /// Takes steps away; says whether as many were left.
     fn take(&self, steps: u64) -> bool {
         let left = self.0.get().checked_sub(steps);

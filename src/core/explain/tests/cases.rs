@@ -375,3 +375,41 @@ fn what_a_large_package_takes_grows_with_its_size(#[case] fixture: Fixture) {
     assert!(!report.bundles.is_empty());
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
+
+#[rstest]
+#[case::few("true", Some("1.x"))]
+#[case::many("properties.all(a, properties.all(b, properties.all(c, true)))", None)]
+fn changes_that_take_too_many_steps_to_try_are_not_suggested(
+    #[case] loops: &str,
+    #[case] want: Option<&str>,
+) {
+    let mut fixture = Fixture::default();
+    let numbers = || (0..20).map(|number| json!({"type": "number", "value": number}));
+    let mut entries = vec![json!({"name": "kettle.v1.0.0"})];
+    for minor in 0..190 {
+        let (name, version) = (format!("kettle.v1.{minor}.0"), format!("1.{minor}.0"));
+        let rule = |number| {
+            let rule = format!("size(properties) > {number} || {loops}");
+            json!({"type": "olm.constraint", "value": {"cel": {"rule": rule}}})
+        };
+        let package = json!({"type": "olm.package", "value": {"version": version}});
+        let properties: Vec<_> =
+            [package].into_iter().chain(numbers()).chain((0..5).map(rule)).collect();
+        fixture.blobs.push(json!({"schema": "olm.bundle", "package": "kettle", "name": name,
+            "properties": properties}));
+        let next = format!("kettle.v1.{}.0", minor + 1);
+        entries.push(json!({"name": next, "replaces": name}));
+    }
+    let content = fixture.channel("stable", entries.into()).content();
+    let catalogs = [catalog("a", 0, &content)];
+    let environment = Environment {
+        providers: crate::resolve::Knowledge::Known(Vec::new().into()),
+        ..Environment::default()
+    };
+    let options = Options { dependencies: crate::resolve::Dependencies::Check, ..ANY };
+    let request = installed("1.0.0").version("1.189.0");
+    let report = explain(&request, &catalogs, &environment, &options, None);
+    let hint = &json_of(&report)["hints"][0];
+    assert_eq!(hint["code"], "NotAdjacent");
+    assert_eq!(hint["suggestedVersion"].as_str(), want);
+}
