@@ -121,7 +121,13 @@ impl Global {
                     file.map_or("the kubeconfig".to_owned(), |it| format!("--kubeconfig {it}"));
                 Err(error).with_context(|| format!("reading {which}"))
             }
-            Err(error) => Config::incluster().map_err(|_| without_cluster(error)),
+            // Any other mistake in a kubeconfig must not lead to the cluster of a pod.
+            Err(error)
+                if is_absent(&error) || matches!(error, KubeconfigError::CurrentContextNotSet) =>
+            {
+                Config::incluster().map_err(|_| without_cluster(error))
+            }
+            Err(error) => Err(without_cluster(error)),
         }
     }
 }

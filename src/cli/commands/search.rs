@@ -103,14 +103,14 @@ pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) 
         notice(&format!("warning: catalog {catalog} could not be read: {why}"));
     }
     Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
-        (false, true) => Outcome::Done,
+        (false, _) => Outcome::Done,
         (true, true) => {
             for line in found.nothing(args.catalog.is_some()) {
                 notice(&line);
             }
             Outcome::Failed
         }
-        (_, false) => Outcome::Unknown,
+        (true, false) => Outcome::Unknown,
     })
 }
 

@@ -20,6 +20,7 @@ const OURS: &str = "in API group \"olm.operatorframework.io\"";
 const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
 const LIMIT: &str = "--request-timeout sets how long an answer is waited for";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
+const READER: &str = "Role olm-plugin-reader in the namespace of the controller allows it";
 /// Prefixes of the API server's messages about kinds that it does not serve.
 const NOT_SERVED: [&str; 2] =
     ["404 page not found", "the server could not find the requested resource"];
@@ -97,12 +98,13 @@ impl Failure {
             return None;
         }
         // The viewer role is about these kinds only.
-        Some(if refused.contains(OURS) {
-            unknown(format!("you may not {verb} {resource}"), VIEWER)
-        } else {
-            let text = format!("you may not {}", refused.replacen(" resource ", " ", 1));
-            Self { text, outcome: Outcome::Unknown, hint: None }
-        })
+        let is_of_viewer = refused.contains(OURS) || resource == "clusterserviceversions";
+        if is_of_viewer {
+            return Some(unknown(format!("you may not {verb} {resource}"), VIEWER));
+        }
+        let text = format!("you may not {}", refused.replacen(" resource ", " ", 1));
+        let hint = ["services/proxy", "configmaps"].contains(&resource).then(|| READER.to_owned());
+        Some(Self { text, outcome: Outcome::Unknown, hint })
     }
 }
 

@@ -9,12 +9,9 @@ use super::access;
 use super::check::{Check, KEYWORD_CHECKS, changed};
 use super::definition::{Definition, Version};
 use super::finding::{Finding, SchemaPlace};
-use super::loosening::{is_harmless, is_open, narrowed_fields};
+use super::loosening::{OF_EVERY_OBJECT, is_harmless, is_open, narrowed_fields};
 use super::schema::{KEYWORDS, Kind, Node, Position, Schema, flattened};
 use crate::error::quote;
-
-/// Fields that every object has, described or not.
-const OF_EVERY_OBJECT: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Which changes are let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -143,12 +143,18 @@ fn is_filled_in(field: &Value, old: &Schema, new: &Schema) -> bool {
 pub(super) fn narrowed_fields<'a>(old: &Schema, new: &'a Schema) -> Vec<&'a str> {
     let known = value(old, "properties");
     let fields = value(new, "properties").as_object().into_iter().flatten();
-    let added = fields.filter(|(name, _)| known.get(name).is_none());
+    // The API server requires these of an embedded object, described or not.
+    let is_embedded = value(old, "x-kubernetes-embedded-resource") == true;
+    let has = |name: &str| is_embedded && OF_EVERY_OBJECT.contains(&name);
+    let added = fields.filter(|(name, _)| known.get(name).is_none() && !has(name));
     let narrowed = added.filter(|(_, field)| {
         field.as_object().is_some_and(|field| !is_looser(&ANYTHING, field, Position::Field))
     });
     narrowed.map(|(name, _)| name.as_str()).collect()
 }
+
+/// Fields that every object has, described or not.
+pub(super) const OF_EVERY_OBJECT: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Says whether objects may have fields that the schema does not describe.
 pub(super) fn is_open(schema: &Schema) -> bool {

@@ -288,7 +288,18 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         }
         match extension.condition(types::READY) {
             Some(ready) if ready.observed_generation != extension.metadata.generation => {
-                let text = format!("{name} was changed, and no controller has acted on it yet");
+                let progressing = extension.condition(types::PROGRESSING);
+                let is_seen = progressing
+                    .is_some_and(|it| it.observed_generation == extension.metadata.generation);
+                let text = if is_seen {
+                    format!(
+                        "{name} has condition {} of an earlier controller: no controller of this kind \
+                         acts on it",
+                        types::READY
+                    )
+                } else {
+                    format!("{name} was changed, and no controller has acted on it yet")
+                };
                 rows.push(Row::warning(text, ""));
             }
             Some(ready) if ready.status == "True" => {}

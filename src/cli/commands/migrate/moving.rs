@@ -63,10 +63,12 @@ impl Moving {
             return Ok(outcome);
         }
         if due > 0 {
-            for candidate in &candidates {
+            // Whoever names one has decided about it.
+            for candidate in candidates.iter().filter(|_| self.names.is_empty()) {
                 if let Some(keeper) = &candidate.keeper {
                     let named = changes::named(&candidate.subscription);
-                    let hint = "run it in a terminal, once its source no longer has it";
+                    let hint =
+                        "once its source no longer has it, name it: --apply SUBSCRIPTION --yes";
                     changes::unless_seen(&format!("{named} is not moved"), keeper, hint, false)?;
                 }
             }

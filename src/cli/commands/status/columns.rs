@@ -1,5 +1,7 @@
 //! The cells of a table, and what they are made of.
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
@@ -16,7 +18,21 @@ const DEPRECATED: &str = " (deprecated)";
 /// The suffix of the state of an extension whose version is not supported.
 const UNSUPPORTED: &str = " (unsupported)";
 
-/// `True`, or in one word why not; a condition about an earlier generation is not an answer.
+/// Returns condition `Ready`; one about an earlier generation says nothing but that.
+pub(super) fn ready_condition(extension: &ClusterExtension) -> Option<Cow<'_, Condition>> {
+    let ready = extension.condition(types::READY)?;
+    if ready.observed_generation == extension.metadata.generation {
+        return Some(Cow::Borrowed(ready));
+    }
+    Some(Cow::Owned(Condition {
+        status: status::FALSE.to_owned(),
+        reason: Reason::Reconciling.to_string(),
+        message: "the latest change has not been processed yet".to_owned(),
+        ..ready.clone()
+    }))
+}
+
+/// `True`, or in one word why not.
 pub(super) fn ready(extension: &ClusterExtension) -> &str {
     match extension.condition(types::READY) {
         Some(ready) if ready.observed_generation != extension.metadata.generation => {

@@ -6,7 +6,7 @@ use olm_api::keys::label;
 use olm_core::extension::holds::advice;
 use olm_core::revision::{Origin, is_of_classic};
 
-use super::columns::{deprecated, held_by, ready, support, update};
+use super::columns::{deprecated, held_by, ready, ready_condition, support, update};
 use super::document::{Status, document};
 use crate::commands::catalog;
 use crate::commands::history::state;
@@ -162,7 +162,8 @@ pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValue
         let account = spec.service_account.as_ref();
         sheet.lines("Account", account.and_then(|account| account.name.clone()));
     }
-    let (condition, reason) = (extension.condition(types::READY), ready(extension));
+    let (condition, reason) = (ready_condition(extension), ready(extension));
+    let condition = condition.as_deref();
     sheet.line(
         "Ready",
         match condition {

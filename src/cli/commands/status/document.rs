@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_core::extension::holds::advice;
 
-use super::columns::{deprecated, held_by, ready, support, update};
+use super::columns::{deprecated, held_by, ready, ready_condition, support, update};
 use crate::document::{ExtensionRow, Ready, Support};
 use crate::prelude::*;
 
@@ -30,7 +30,8 @@ pub(crate) fn document(extensions: &[ClusterExtension]) -> Status {
 
 fn row(extension: &ClusterExtension) -> ExtensionRow {
     let seen = extension.status.as_ref();
-    let found = extension.condition(types::READY);
+    let found = ready_condition(extension);
+    let found = found.as_deref();
     let spec = extension.spec.as_ref();
     let account = spec.and_then(|spec| spec.service_account.as_ref());
     ExtensionRow {
