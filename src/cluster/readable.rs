@@ -13,9 +13,10 @@ use http::Response;
 use http_body::{Body, Frame};
 use memchr::memmem;
 
-/// How the time of an entry of `managedFields` begins, and what follows it.
+/// How the time of an entry of `managedFields` begins.
 const TIME: &[u8] = br#""time":"9999-12-3"#;
-const AFTER: &[u8] = br#"","fieldsType""#;
+/// What follows it: in the order of the type, or sorted by name, as in custom resources.
+const AFTER: [&[u8]; 2] = [br#"","fieldsType""#, br#""}"#];
 /// The rest of a time: `1T23:59:59Z`.
 const REST: usize = 11;
 /// The last digit of the year.
@@ -46,15 +47,18 @@ impl<B> Readable<B> {
         let mut from = 0;
         while let Some(found) = memmem::find(&bytes[from..], TIME) {
             let begin = from + found;
-            let after = begin + TIME.len() + REST;
-            let Some(follows) = bytes.get(after..after + AFTER.len()) else {
+            from = begin + TIME.len();
+            let (rest, after) =
+                bytes[from..].split_at_checked(REST).unwrap_or((&bytes[from..], b""));
+            if rest.contains(&b'"') {
+                continue;
+            }
+            if AFTER.iter().any(|end| after.starts_with(end)) {
+                bytes[begin + YEAR] = b'8';
+            } else if AFTER.iter().any(|end| end.starts_with(after)) {
                 self.kept = bytes.split_off(begin);
                 return bytes.freeze();
-            };
-            if follows == AFTER {
-                bytes[begin + YEAR] = b'8';
             }
-            from = begin + TIME.len();
         }
         self.kept = bytes.split_off(bytes.len() - begun(&bytes));
         bytes.freeze()
@@ -111,8 +115,9 @@ mod tests {
     #[test]
     fn a_time_that_nothing_can_hold_becomes_one_that_can() {
         let entry = |year: &str| {
+            let time = format!(r#""time":"{year}-12-31T23:59:59Z""#);
             format!(
-                r#"{{"time":"{year}-12-31T23:59:59Z","fieldsType":"FieldsV1"}},{{"time":"9999-12-31T23:59:59Z","x":1}}"#
+                r#"[{{{time},"fieldsType":"FieldsV1"}},{{"operation":"Update",{time}}}],{{"time":"9999-12-31T23:59:59Z","x":1}}"#
             )
         };
         let (sent, want) = (entry("9999"), entry("9998"));

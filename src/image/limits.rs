@@ -40,6 +40,8 @@ pub const MAX_BUNDLE_LAYER_BYTES: u64 = 256 * MIB;
 /// Most bytes of the files kept of a bundle image: 32 MiB. Manifests may have half of that.
 pub const MAX_BUNDLE_BYTES: u64 = 32 * MIB;
 
+/// Longest that a pull waits until others have unpacked.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_hours(2);
 /// Longest time without a byte from a registry.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest time to connect to a registry.

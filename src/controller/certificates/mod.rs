@@ -293,7 +293,7 @@ impl Issuer {
         }
         if wanted.is_empty() {
             self.watches.release(&owner.name);
-            return self.remove_authority(&stored).await;
+            return self.remove_authority(owner, &stored).await;
         }
         if obsolete.is_empty() {
             return Ok(());
@@ -306,9 +306,10 @@ impl Issuer {
         Ok(())
     }
 
-    async fn remove_authority(&self, stored: &Secret) -> Result<(), OwnedError> {
+    async fn remove_authority(&self, owner: &Extension, stored: &Secret) -> Result<(), OwnedError> {
         let removed = delete(&self.authorities(), stored).await;
         removed.map_err(RequestError::doing("deleting the CA of webhooks"))?;
+        self.forget(owner);
         tracing::info!("CA of webhooks removed");
         Ok(())
     }
@@ -331,7 +332,7 @@ impl Issuer {
         }
         self.watches.release(&owner.name);
         match self.removable(owner).await? {
-            Some(stored) => self.remove_authority(&stored).await,
+            Some(stored) => self.remove_authority(owner, &stored).await,
             None => Ok(()),
         }
     }

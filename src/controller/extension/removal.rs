@@ -106,6 +106,7 @@ impl Removal<'_> {
         let Self { ctx, extension } = *self;
         if !extension.finalizers().iter().any(|found| OURS.contains(&found.as_str())) {
             // What is left is somebody else's.
+            ctx.issuer.forget(&Extension::of(extension));
             return Ok(None);
         }
         if ctx.kept.is_orphaning(&extension.metadata) && !is_marked_orphaned(&extension.metadata) {

@@ -237,7 +237,7 @@ fn is_outdated(catalog: &ClusterCatalog, copy: &store::Content) -> bool {
     let origin = copy.origin();
     let status = catalog.status.as_ref();
     let told = status.and_then(|status| status.last_unpacked.as_ref());
-    let is_newer = told.is_some_and(|told| origin.unpacked > told.0);
+    let is_newer = told.is_some_and(|told| origin.unpacked >= told.0);
     let other = |resolved: &str| resolved != origin.reference;
     catalog.resolved_reference().is_some_and(other) && !is_newer
 }

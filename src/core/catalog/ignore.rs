@@ -1,6 +1,6 @@
 //! Which files of a catalog `.indexignore` files exclude.
 //!
-//! The rules are close to git's, with the differences of catalogs.md 1.4 (I1 to I8): patterns are
+//! The rules are close to git's, with the differences of catalogs.md 1.4 (I1 to I9): patterns are
 //! only ever tested against files, so nothing is pruned, and a pattern that names a directory
 //! decides about everything below it, for inclusion as well as exclusion.
 

@@ -29,12 +29,15 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     pub(super) fn new(query: &'q Query<'a>, catalog: &'a Catalog<'a>) -> Option<Self> {
         let package = catalog.package(&query.request.filter.package_name)?;
         let basis = query.successor_basis().ok()?;
-        let offered = query.offered(catalog.name, package);
-        let failures: Vec<Vec<_>> = package
-            .bundles
-            .iter()
-            .map(|bundle| query.failures(&offered, bundle, basis).collect())
-            .collect();
+        // Those that a resolution judges are judged as it does, before the others spend any steps.
+        let (offered, others) =
+            (query.offered(catalog.name, package), query.offered(catalog.name, package));
+        let failures = |bundle| match query.failures(&offered, bundle, basis).next() {
+            None => Vec::new(),
+            Some(unfit @ resolve::Reason::Unfit(_)) => vec![unfit],
+            Some(_) => query.failures(&others, bundle, basis).collect(),
+        };
+        let failures: Vec<Vec<_>> = package.bundles.iter().map(failures).collect();
         let passes = |position: &usize| failures[*position].is_empty();
         let mut candidates: Vec<_> = (0..failures.len()).filter(passes).collect();
         let bundle = |position: usize| &package.bundles[position];

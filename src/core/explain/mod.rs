@@ -109,8 +109,9 @@ impl<'a> Report<'a> {
         let selected = resolution.result.as_ref().ok();
         let constraints = selected.map(|it| query.constraints_of(it.bundle));
         self.constraints = constraints.unwrap_or_default();
-        self.hints = hint::hints(what_if, &all);
+        // What is asked about comes first: both share what may be tried.
         self.target = version.map(|version| target::target(what_if, &all, version));
+        self.hints = hint::hints(what_if, &all);
         self.classic = classic_steps(&all, resolution, query.request);
         self.catalogs = all.into_iter().map(|looked| looked.account).collect();
     }

@@ -143,6 +143,9 @@ impl Query<'_> {
         if self.options.dependencies == Dependencies::Refuse {
             return Ok(());
         }
+        // What is installed is not refused because of what its successors cost.
+        let own = Steps::default();
+        let steps = if self.is_installed(bundle) { &own } else { steps };
         let candidate = self.candidate(bundle);
         let judgements = self.judgements(&candidate, steps)?;
         for verdict in [Verdict::Unmet, Verdict::Unknown] {

@@ -24,7 +24,7 @@ use crate::auth_file::AuthFiles;
 use crate::digest::{Digest, Hasher};
 use crate::keyring::{Keyring, Source};
 use crate::layer::StopFlag;
-use crate::limits::{Limits, PARALLEL_DOWNLOADS, PARALLEL_UNPACKS};
+use crate::limits::{LONGEST_WAIT, Limits, PARALLEL_DOWNLOADS, PARALLEL_UNPACKS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
 use crate::policy::{Demand, Policy, PolicyPath};
 use crate::proxies::Proxies;
@@ -387,8 +387,9 @@ impl Image {
         let left = longest.saturating_sub(began.elapsed());
         let stop = StopOnDrop::default();
         let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
-        // It is closed by nobody.
-        let place = Arc::clone(&self.unpacks).acquire_owned().await;
+        // It is closed by nobody; a disk that hangs keeps its place.
+        let place = async { Ok(Arc::clone(&self.unpacks).acquire_owned().await) };
+        let place = within(LONGEST_WAIT, place).await?;
         let work = move || {
             let _place = place;
             unpack(&layers, &wanted, &limits, &flag)

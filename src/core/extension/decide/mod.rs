@@ -28,6 +28,7 @@ use crate::revision::{BundleRecord, Origin, states};
 use crate::status::Note;
 use crate::status::deprecation::Deprecations;
 use crate::status::extension::text;
+use crate::version::VersionRange;
 
 /// What an extension asks the catalogs.
 #[derive(Debug, Clone)]
@@ -305,7 +306,8 @@ impl Question {
         answer.report(resolution);
         let is_worth_it = resolution.result.is_err() || !resolution.held.is_empty();
         // While something is rolled out, what would be chosen instead is of no interest.
-        if is_worth_it && self.rolling.is_none() {
+        let goes_on = resolution.result.is_ok() && self.goes_on(resolution).is_some();
+        if is_worth_it && self.rolling.is_none() && !goes_on {
             let request = self.request();
             let report = explain(&request, catalogs, environment, options, None);
             if let Some(Headline { code, text }) = report.headline() {
@@ -341,7 +343,8 @@ impl Question {
         let selected = resolution.result.as_ref().ok();
         let rolling =
             self.rolling.as_ref().filter(|_| self.gives_way(catalogs, resolution).is_none());
-        let rolling = rolling.and_then(|rollout| rollout.bundle.version_release());
+        let rolling = rolling.map(|rollout| &rollout.bundle).or_else(|| self.goes_on(resolution));
+        let rolling = rolling.and_then(BundleRecord::version_release);
         let taken = match (&rolling, selected) {
             (Some(rolling), _) => rolling,
             (None, Some(selected)) => &selected.version,
@@ -370,6 +373,9 @@ impl Question {
     /// because that one is gone.
     fn is_gone(&self, catalogs: &[Catalog<'_>], resolution: &Resolution<'_>) -> Option<String> {
         let Decision::Keep(None) = resolution.decision() else { return None };
+        if self.goes_on(resolution).is_some() {
+            return None;
+        }
         let (home, installed) = (self.came_from.as_ref()?, &self.installed.as_ref()?.name);
         let became = match catalogs.iter().find(|catalog| catalog.name == home) {
             None => "was deleted",
@@ -404,8 +410,8 @@ impl Question {
                 let catalog = Some(selected.catalog.to_owned());
                 let target = BundleRecord::selected(selected, package, options.release_support);
                 let same = installed.filter(|installed| installed.is_same_bundle(&target));
-                if let (Some(_), Some(unfinished)) = (same, self.held_again(resolution)) {
-                    return Ok(Goal::keep(unfinished.bundle.clone()));
+                if let (Some(_), Some(bundle)) = (same, self.goes_on(resolution)) {
+                    return Ok(Goal::keep(bundle.clone()));
                 }
                 let Some(installed) = same else {
                     if !is_subdomain(&target.name) {
@@ -426,25 +432,42 @@ impl Question {
                 }
             }
             Decision::Keep(error) => {
-                let present = self.present().or(installed).cloned();
-                let present = present.ok_or(DecisionError::NoContent)?;
-                let fits = resolution.installed_fits && self.unfinished.is_none();
-                Goal { held: error.cloned(), fits, ..Goal::keep(present) }
+                let goes_on = self.goes_on(resolution);
+                let fits = resolution.installed_fits && goes_on.is_none();
+                let kept = goes_on.or(installed).cloned().ok_or(DecisionError::NoContent)?;
+                Goal { held: error.cloned(), fits, ..Goal::keep(kept) }
             }
-            Decision::Fail(error) => match &self.unfinished {
-                // Why it is late says more than that no catalog can be asked.
-                Some(late) if late.is_as_asked => Goal::keep(late.bundle.clone()),
-                _ => return Err(error.clone().into()),
+            Decision::Fail(error) => match self.goes_on(resolution) {
+                Some(bundle) => Goal::keep(bundle.clone()),
+                None => return Err(error.clone().into()),
             },
         })
     }
 
-    /// Returns the rollout that would go back only because its bundle has to wait now.
-    fn held_again(&self, resolution: &Resolution<'_>) -> Option<&Unfinished> {
-        let unfinished = self.unfinished.as_ref()?;
-        let version = unfinished.bundle.version_release()?;
-        let waits = resolution.held.iter().any(|held| held.version.precedence(&version).is_eq());
-        waits.then_some(unfinished)
+    /// Returns the bundle of the unfinished rollout, if it goes on although the catalogs do not choose
+    /// it now.
+    fn goes_on(&self, resolution: &Resolution<'_>) -> Option<&BundleRecord> {
+        let Unfinished { bundle, is_as_asked } = self.unfinished.as_ref()?;
+        let version = bundle.version_release()?.version;
+        let is_asked_for = |range: &str| {
+            let range = range.parse::<VersionRange>();
+            range.is_ok_and(|range| range.contains_admitting_prereleases(&version))
+        };
+        let goes_on = match resolution.decision() {
+            // What is installed is chosen only because what is newer has to wait now.
+            Decision::Use(selected) => {
+                self.ran().is_some_and(|ran| ran.name == selected.bundle.name)
+                    && resolution.held.iter().any(|held| held.bundle == bundle.name)
+            }
+            // Unless the spec asks for what is installed, and no more for it.
+            Decision::Keep(_) => {
+                let range = self.filter.version.as_deref();
+                *is_as_asked || !resolution.installed_fits || range.is_none_or(is_asked_for)
+            }
+            // Why it is late says more than that no catalog can be asked.
+            Decision::Fail(_) => *is_as_asked,
+        };
+        goes_on.then_some(bundle)
     }
 }
 

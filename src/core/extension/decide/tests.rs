@@ -414,6 +414,8 @@ fn what_is_not_known_supersedes_nothing() {
     Some("1.0.0"), None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], true, true, Ok("1.1.0")
 )]
 #[case::back_to_what_is_installed(Some("1.0.0"), Some("1.0.0"), &[], true, false, Ok("1.0.0"))]
+#[case::no_catalog_and_back(Some("1.0.0"), Some("1.0.0"), &[], false, false, Ok("1.0.0"))]
+#[case::no_catalog_and_another_range(Some("1.0.0"), Some("1.x"), &[], false, false, Ok("1.1.0"))]
 #[case::late_at_first(None, None, &[], false, true, Ok("1.1.0"))]
 #[case::a_mistake_at_first(
     None, Some("9.9.9"), &[], true, false,
@@ -437,6 +439,9 @@ fn a_rollout_does_not_go_back_unasked(
     assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
     let present = question.present().map(|bundle| bundle.version.as_str());
     assert_eq!(present, Some("1.1.0"), "its operator holds nothing back either");
+    let offered = answer.update.and_then(|update| update.version);
+    let is_both = want == Ok("1.1.0") && offered.as_deref() == Some("1.1.0");
+    assert!(!is_both, "what is rolled out is not offered besides");
 }
 
 // applying.md 1.3: until the next revision is rolled out, it is said what it took the place of

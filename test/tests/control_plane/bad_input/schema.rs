@@ -66,8 +66,11 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
     let entry = json!({"manager": "m", "operation": "Update", "fieldsType": "FieldsV1",
         "apiVersion": "olm.operatorframework.io/v1", "time": "9999-12-31T23:59:59Z",
         "fieldsV1": {"f:metadata": {"f:labels": {"f:x": {}}}}});
-    let entries = json!({"metadata": {"labels": {"x": "y"}, "managedFields": [entry]}}).to_string();
+    plane.run("label clusterextension bad-time x=y");
+    let entries = json!({"metadata": {"managedFields": [entry]}}).to_string();
     plane.kubectl(&["patch", "clusterextension", "bad-time", "--type=merge", "-p", &entries]);
+    let stored = plane.requests().read("clusterextension", "", "bad-time").expect("it is there");
+    assert!(stored.to_string().contains("9999-12-31"), "{stored}");
     let controller = apart.start().await;
     create(&apart.cluster, "bad-source", json!({"source": []})).await;
     tighten(&apart.cluster);
