@@ -324,7 +324,7 @@ async fn add_extension(
         back == Some(set.spec.revision)
             || upgrade.is_some_and(|range| BundleRecord::of(set).version == range)
     };
-    // A revision that is gone back to is no successor that a catalog could tell.
+    // Catalogs do not offer an earlier revision as a successor.
     let earlier: Vec<_> =
         revisions.iter().rev().filter(|set| has_succeeded(set)).filter(is_wanted).collect();
     let mut known = BTreeSet::new();

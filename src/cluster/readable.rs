@@ -1,9 +1,9 @@
-//! Answers of the API server without what it takes and no client can read.
+//! Makes responses of the API server readable that it should not have had to store.
 //!
-//! A field manager's entry may have any time that RFC 3339 can write. Those of the last hours of the
-//! year 9999 do not fit a `jiff` timestamp, and one object with such an entry would make every list and
-//! watch with it unreadable, for all tenants. Nothing here decides by these times: they become those of
-//! a year before.
+//! An entry of `managedFields` may have any time that RFC 3339 can express. Times in the last hours of
+//! the year 9999 do not fit into a `jiff` timestamp, so that one object with such an entry would make
+//! every list and watch with it unreadable, for all tenants. No decision depends on these times, so
+//! they are moved to the year before. Whoever writes objects back as they were read does not use this.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -22,7 +22,7 @@ const REST: usize = 11;
 /// The last digit of the year.
 const YEAR: usize = TIME.len() - 6;
 
-/// The body of an answer whose times can be read.
+/// The body of a response whose times can be read.
 #[derive(Debug)]
 pub struct Readable<B> {
     body: Pin<Box<B>>,
@@ -30,13 +30,13 @@ pub struct Readable<B> {
     kept: BytesMut,
 }
 
-/// Makes the times of an answer readable.
+/// Makes the times of a response readable.
 pub fn readable<B>(answer: Response<B>) -> Response<Readable<B>> {
     answer.map(|body| Readable { body: Box::pin(body), kept: BytesMut::new() })
 }
 
 impl<B> Readable<B> {
-    /// Takes the next bytes, and returns those that are complete.
+    /// Takes the next bytes, and returns all but the beginning of an incomplete time.
     fn pass(&mut self, next: Bytes) -> Bytes {
         let is_usual = self.kept.is_empty() && memmem::find(&next, TIME).is_none();
         if is_usual && begun(&next) == 0 {
@@ -88,7 +88,7 @@ impl<B: Body<Data = Bytes>> Body for Readable<B> {
                     return Poll::Ready(Some(Ok(Frame::data(rest))));
                 }
             };
-            // Of trailers nothing is asked.
+            // The API server sends no trailers that are used.
             let Ok(data) = frame.into_data() else { continue };
             let complete = self.pass(data);
             if !complete.is_empty() {

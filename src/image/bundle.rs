@@ -158,7 +158,7 @@ impl BundleCache {
         Ok(())
     }
 
-    /// Returns the directories of owners; what is no directory is not of this cache.
+    /// Returns the directories of owners. A file that is not a directory does not belong to this cache.
     fn owners(&self) -> io::Result<Vec<PathBuf>> {
         let mut owners = folder::paths(&self.base)?;
         owners.retain(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()));

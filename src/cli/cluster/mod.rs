@@ -32,7 +32,7 @@ use olm_core::revision::{self, Phase};
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
-use tower::util::{MapRequestLayer, MapResponseLayer};
+use tower::util::MapRequestLayer;
 
 use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, answers, owner};
@@ -148,8 +148,20 @@ impl Cluster {
         self.transport.whole.is_some()
     }
 
-    /// Makes a client as kubectl would with the same flags.
+    /// Makes a client as kubectl would with the same flags. Times that no client can hold are changed in
+    /// what it reads ([`readable`]).
     pub(crate) async fn client(global: &Global) -> anyhow::Result<Client> {
+        let client = Self::exact_client(global).await?;
+        let namespace = client.default_namespace().to_owned();
+        let service = tower::service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(request).await.map(readable) }
+        });
+        Ok(Client::new(service, namespace))
+    }
+
+    /// Makes the same client for commands that write users' objects back: it changes nothing.
+    pub(crate) async fn exact_client(global: &Global) -> anyhow::Result<Client> {
         let mut config = global.config().await?;
         if let Some(user) = &global.impersonate {
             config.auth_info.impersonate = Some(user.clone());
@@ -159,7 +171,6 @@ impl Cluster {
         config.default_retry = false;
         let api_server = config.cluster_url.clone();
         let builder = ClientBuilder::try_from(config).context("making a client")?;
-        let builder = builder.with_layer(&MapResponseLayer::new(readable));
         let client = match global.dry_run {
             None => builder.build(),
             Some(_) => builder.with_layer(&MapRequestLayer::new(dry)).build(),

@@ -37,7 +37,7 @@ pub(crate) struct CrdMigrateArgs {
 /// Checks, asks, writes every object and trims the stored versions.
 pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
-    let client = Cluster::client(global).await?;
+    let client = Cluster::exact_client(global).await?;
     let crds = Api::<CustomResourceDefinition>::all(client.clone());
     let name = &args.name;
     let crd = crds.get_opt(name).await.with_context(|| format!("reading CRD {name}"))?;

@@ -77,7 +77,7 @@ impl Removal<'_> {
     async fn keep_secrets(&self) -> Option<Duration> {
         let Self { ctx, extension } = *self;
         if is_orphaned(&extension.metadata) || ctx.kept.is_orphaning(&extension.metadata) {
-            // They stay as the garbage collector leaves them, without an owner.
+            // The garbage collector only takes their owner reference off.
             return None;
         }
         let revisions = ctx.revisions.of(extension).await.ok().filter(|all| !all.is_empty())?;
@@ -98,7 +98,7 @@ impl Removal<'_> {
         };
         attempt.restore_authority().await;
         let due = [attempt.keep_certificates().await, attempt.keep_pull_secrets().await];
-        // The garbage collector may come after this.
+        // The garbage collector may delete them after this.
         due.into_iter().flatten().min().map(|due| due.min(SECRETS_LOOK))
     }
 

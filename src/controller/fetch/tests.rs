@@ -104,15 +104,21 @@ fn other_half(folder: &Path) -> (Arc<Store>, String) {
 }
 
 fn remote(folder: &TempDir) -> Catalogs {
+    measured(folder).0
+}
+
+/// The same with its metrics.
+fn measured(folder: &TempDir) -> (Catalogs, Metrics) {
     provider();
-    Catalogs::remote(
+    let metrics = Metrics::default();
+    let catalogs = Catalogs::remote(
         folder.path(),
         Trust::Published(Published::default()),
         CurrentProfile::default(),
         Room::default(),
-        Metrics::default(),
-    )
-    .unwrap()
+        metrics.clone(),
+    );
+    (catalogs.unwrap(), metrics)
 }
 
 fn bundles(known: &KnownCatalog) -> Option<usize> {
@@ -271,17 +277,8 @@ async fn a_download_that_failed_is_asked_for_again() {
 // ours: the last look gave up before a long download was complete.
 #[tokio::test]
 async fn a_copy_that_came_after_the_last_look_is_not_stale() {
-    provider();
     let cache = tempfile::tempdir().unwrap();
-    let metrics = Metrics::default();
-    let catalogs = Catalogs::remote(
-        cache.path(),
-        Trust::Published(Published::default()),
-        CurrentProfile::default(),
-        Room::default(),
-        metrics.clone(),
-    )
-    .unwrap();
+    let (catalogs, metrics) = measured(&cache);
     let object = object("a", "http://127.0.0.1:1", "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
     assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 1"));
@@ -426,17 +423,8 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
 // ours: an alert on what could never be fetched ends with the catalog.
 #[tokio::test]
 async fn a_deleted_catalog_that_was_never_fetched_leaves_no_series() {
-    provider();
     let cache = tempfile::tempdir().unwrap();
-    let metrics = Metrics::default();
-    let catalogs = Catalogs::remote(
-        cache.path(),
-        Trust::Published(Published::default()),
-        CurrentProfile::default(),
-        Room::default(),
-        metrics.clone(),
-    )
-    .unwrap();
+    let (catalogs, metrics) = measured(&cache);
     let known = look(&catalogs, &object("a", "http://127.0.0.1:1", "1")).await;
     assert!(known.problem().is_some());
     assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 1"));

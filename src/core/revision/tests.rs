@@ -922,7 +922,7 @@ fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] w
     assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now, since)), want);
 }
 
-// applying.md 3.8: of a paused revision only what is there is told
+// applying.md 3.8: a paused revision reports only the state of its objects
 #[rstest]
 #[case::ready(Outcome::Complete, &["Available True ProbesSucceeded Objects are available and pass all probes."])]
 #[case::not_ready(Outcome::RollingOut(Some("x".into())), &["Available False ProbeFailure x"])]

@@ -62,7 +62,7 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
     extension.delete().await;
 }
 
-// applying.md 1.3: whoever asks for the next step early does not undo the present one
+// applying.md 1.3: requesting the next version early does not undo the present rollout
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_goes_on_when_a_version_is_asked_for_that_does_not_follow_yet() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken(), Bundle::new("1.2.0")];

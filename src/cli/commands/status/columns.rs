@@ -18,7 +18,7 @@ const DEPRECATED: &str = " (deprecated)";
 /// The suffix of the state of an extension whose version is not supported.
 const UNSUPPORTED: &str = " (unsupported)";
 
-/// Returns condition `Ready`; one about an earlier generation says nothing but that.
+/// Returns condition `Ready`; in place of one about an earlier generation, that it is reconciled.
 pub(super) fn ready_condition(extension: &ClusterExtension) -> Option<Cow<'_, Condition>> {
     let ready = extension.condition(types::READY)?;
     if ready.observed_generation == extension.metadata.generation {
@@ -33,14 +33,11 @@ pub(super) fn ready_condition(extension: &ClusterExtension) -> Option<Cow<'_, Co
 }
 
 /// `True`, or in one word why not.
-pub(super) fn ready(extension: &ClusterExtension) -> &str {
-    match extension.condition(types::READY) {
-        Some(ready) if ready.observed_generation != extension.metadata.generation => {
-            Reason::Reconciling.into()
-        }
-        Some(ready) if ready.status == status::TRUE => status::TRUE,
-        Some(ready) => &ready.reason,
-        None => "Unknown",
+pub(super) fn ready(extension: &ClusterExtension) -> String {
+    match ready_condition(extension).map(Cow::into_owned) {
+        Some(ready) if ready.status == status::TRUE => ready.status,
+        Some(ready) => ready.reason,
+        None => "Unknown".to_owned(),
     }
 }
 
@@ -63,7 +60,7 @@ pub(super) fn table(extensions: &[ClusterExtension], now: Timestamp) -> Table {
 /// The cells of a row, all but the age.
 pub(super) fn cells(extension: &ClusterExtension) -> Vec<String> {
     let held = Some(held_by(extension).join(",")).filter(|held| !held.is_empty());
-    let mut ready = ready(extension).to_owned();
+    let mut ready = ready(extension);
     if deprecated(extension).is_some() {
         ready.push_str(DEPRECATED);
     }

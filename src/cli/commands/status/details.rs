@@ -63,7 +63,7 @@ impl Details {
             }
             Err(error) => Err(one_line(&error)),
         };
-        let causes = match ready(extension) {
+        let causes = match ready(extension).as_str() {
             status::TRUE => Ok(Vec::new()),
             _ => causes(cluster.own_client(), name).await,
         };
@@ -168,7 +168,7 @@ pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValue
         "Ready",
         match condition {
             Some(found) => format!("{reason}, since {}", found.last_transition_time.0),
-            None => reason.to_owned(),
+            None => reason,
         },
     );
     let not_ready = condition.filter(|ready| ready.status != status::TRUE);

@@ -42,7 +42,7 @@ fn row(extension: &ClusterExtension) -> ExtensionRow {
         installed: extension.installed().cloned(),
         ready: Ready {
             status: found.map(|found| found.status.clone()),
-            reason: found.map(|_| ready(extension).to_owned()),
+            reason: found.map(|_| ready(extension)),
             message: found.map(|found| found.message.clone()),
             since: found.map(|found| found.last_transition_time.0.to_string()),
         },

@@ -87,7 +87,7 @@ impl Steps {
         MAX_STEPS_TOGETHER.saturating_sub(self.0.get())
     }
 
-    /// Takes steps away; says whether as many were left.
+    /// Subtracts steps; returns whether that many were left.
     fn take(&self, steps: u64) -> bool {
         let left = self.0.get().checked_sub(steps);
         self.0.set(left.unwrap_or(0));

@@ -454,17 +454,17 @@ impl Question {
             range.is_ok_and(|range| range.contains_admitting_prereleases(&version))
         };
         let goes_on = match resolution.decision() {
-            // What is installed is chosen only because what is newer has to wait now.
+            // The installed bundle is chosen only because newer ones are held now.
             Decision::Use(selected) => {
                 self.ran().is_some_and(|ran| ran.name == selected.bundle.name)
                     && resolution.held.iter().any(|held| held.bundle == bundle.name)
             }
-            // Unless the spec asks for what is installed, and no more for it.
+            // Unless the spec asks for the installed bundle, and no longer for this one.
             Decision::Keep(_) => {
                 let range = self.filter.version.as_deref();
                 *is_as_asked || !resolution.installed_fits || range.is_none_or(is_asked_for)
             }
-            // Why it is late says more than that no catalog can be asked.
+            // The status of a late rollout is more useful than that no catalog can be read.
             Decision::Fail(_) => *is_as_asked,
         };
         goes_on.then_some(bundle)

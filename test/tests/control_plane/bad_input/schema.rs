@@ -61,7 +61,7 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
     loosen(&apart.cluster);
     create(&apart.cluster, "bad-namespace", json!({"namespace": 7})).await;
     create(&apart.cluster, "bad-spec", json!("nothing")).await;
-    // The API server takes a time from whoever may change labels that no timestamp of ours can hold.
+    // Anybody who may change labels can store a time here that does not fit into a timestamp.
     create(&apart.cluster, "bad-time", json!(null)).await;
     let entry = json!({"manager": "m", "operation": "Update", "fieldsType": "FieldsV1",
         "apiVersion": "olm.operatorframework.io/v1", "time": "9999-12-31T23:59:59Z",
