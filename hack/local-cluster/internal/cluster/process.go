@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -72,12 +73,23 @@ func (l launcher) launch(c component, d dir) (*process, error) {
 	return p, nil
 }
 
+// memoryLimit returns an eighth of the available memory in MiB, at most 3 GiB, which an API server
+// needs with hundreds of large CRDs. With less than 768 MiB it would do little but collect garbage.
+func memoryLimit() int {
+	content, _ := os.ReadFile("/proc/meminfo")
+	_, rest, _ := strings.Cut(string(content), "MemAvailable:")
+	available := 0
+	_, _ = fmt.Sscanf(rest, "%d kB", &available)
+	return min(max(available/1024/8, 768), 3072)
+}
+
 // environment returns the little that components need. The caller's is kept away from them: etcd
 // and the registry read their settings from variables.
 func environment() []string {
-	// A sixth of the usual time in the collector, for more memory: seven API servers fit in 8 GB.
+	// A sixth of the usual time in the collector, for more memory.
 	env := []string{
-		"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none", "GOGC=600", "GOMEMLIMIT=768MiB",
+		"OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none", "GOGC=600",
+		fmt.Sprintf("GOMEMLIMIT=%dMiB", memoryLimit()),
 	}
 	for _, name := range []string{"HOME", "PATH", "TMPDIR", "GODEBUG", "GOMAXPROCS"} {
 		if value, ok := os.LookupEnv(name); ok {
