@@ -157,8 +157,8 @@ test-control-plane: built ## Run the tests on a real kube-apiserver, etcd and re
 	hack/local-cluster/go.sh test -vet=off ./...
 	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
 
-# `go vet` reads all of Kubernetes. Tests that wait for many minutes have their own targets. The short form has one test of each kind; the
-# other tests of manifests are in `make test-image`.
+# `go vet` reads all of Kubernetes. Tests that wait for many minutes have their own targets. The short form
+# has one test of each kind; the other tests of manifests are in `make test-image`.
 LONG := --skip releases:: --skip classic::itself --skip under_load_fail_no_request
 SOME := takeover:: catalog_holds:: crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence:: a_roll_out_that_fails
 
