@@ -110,10 +110,7 @@ impl Removal<'_> {
             return Ok(None);
         }
         if ctx.kept.is_orphaning(&extension.metadata) && !is_marked_orphaned(&extension.metadata) {
-            let marked = mark_orphaned(&ctx.client, extension).await;
-            marked.map_err(|error| ExtensionError::Orphaned(ApiError(error)))?;
-            // The change of the object brings the next reconcile.
-            return Ok(None);
+            return self.mark().await;
         }
         let (name, annotations) = (extension.name_any(), extension.annotations());
         if let Some(what) = removal_hold(Carrier::Extension, &name, annotations) {
@@ -121,6 +118,7 @@ impl Removal<'_> {
             return Ok(Some(resync()));
         }
         match teardown_extension(&ctx.client, extension).await {
+            Ok(Teardown::Orphaned) => self.mark().await,
             Ok(Teardown::Waiting(what)) => {
                 self.report(&what).await?;
                 Ok(Some(LOOK_AGAIN))
@@ -152,6 +150,14 @@ impl Removal<'_> {
             }
             Err(cause) => Err(ExtensionError::finalizer(cause)),
         }
+    }
+
+    /// Records that what is installed stays, which also decides about its certificates.
+    async fn mark(&self) -> Result<Option<Duration>, ExtensionError> {
+        let marked = mark_orphaned(&self.ctx.client, self.extension).await;
+        marked.map_err(|error| ExtensionError::Orphaned(ApiError(error)))?;
+        // The change of the object brings the next reconcile.
+        Ok(None)
     }
 
     /// Says in `Ready` what is waited for; upstream's conditions keep what they said.

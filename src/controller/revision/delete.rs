@@ -19,6 +19,9 @@ use crate::cluster::delete_as_read;
 pub enum Teardown {
     /// No revision is left: the extension's finalizers may go.
     Done,
+    /// Kubernetes has let go of every revision, because what is installed is to stay: that has to be
+    /// recorded on the extension first.
+    Orphaned,
     /// Revisions are being taken down; what is waited for.
     Waiting(String),
     /// Nothing is taken down, because users' objects would go; how many, and the ways out.
@@ -34,19 +37,26 @@ pub async fn teardown_extension(
     client: &Client,
     extension: &ClusterExtension,
 ) -> Result<Teardown, kube::Error> {
-    let mut revisions = list_revisions(client, extension).await?.revisions;
-    let mut abandoned = list_abandoned(client, extension).await?;
-    // The garbage collector takes the reference off a revision whose extension is orphaned.
-    let orphans = is_orphaned(&extension.metadata) || !abandoned.is_empty();
-    // A revision without reference must not live on.
-    revisions.append(&mut abandoned);
+    let owned = list_revisions(client, extension).await?.revisions;
+    let abandoned = list_abandoned(client, extension).await?;
+    let remains = |set: &&ClusterObjectSet| set.metadata.deletion_timestamp.is_none();
+    let orphans = is_orphaned(&extension.metadata);
+    // The garbage collector takes the reference off every revision of an extension that is orphaned.
+    // One alone may have lost it in a backup.
+    if !orphans && owned.is_empty() && abandoned.iter().any(|set| remains(&set)) {
+        return Ok(Teardown::Orphaned);
+    }
+    // A revision without reference must not live on. These go first, so that they are never all that
+    // is left to be deleted of an extension whose objects go.
+    for set in abandoned.iter().filter(remains) {
+        delete_revision(client, set, true).await?;
+    }
+    for set in owned.iter().filter(remains) {
+        delete_revision(client, set, orphans).await?;
+    }
+    let revisions = [owned, abandoned].concat();
     if revisions.is_empty() {
         return Ok(Teardown::Done);
-    }
-    for set in &revisions {
-        if set.metadata.deletion_timestamp.is_none() {
-            delete_revision(client, set, orphans).await?;
-        }
     }
     let deleting = |set: &&ClusterObjectSet| set.metadata.deletion_timestamp.is_some();
     let progress: Vec<(&ClusterObjectSet, &str)> = revisions
@@ -78,4 +88,73 @@ pub(crate) async fn delete_revision(
     let params = if orphans { DeleteParams::orphan() } else { DeleteParams::background() };
     let api = Api::<ClusterObjectSet>::all(client.clone());
     delete_as_read(&api, set, params, false).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use olm_api::{API_VERSION, ClusterExtensionSpec};
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn revision(number: i64, owned: bool) -> Value {
+        let owner = json!([{"apiVersion": API_VERSION, "kind": "ClusterExtension", "name": "e",
+            "uid": "x", "controller": true}]);
+        json!({"apiVersion": API_VERSION, "kind": "ClusterObjectSet",
+            "metadata": {"name": format!("e-{number}"), "uid": format!("u{number}"),
+                "labels": {"olm.operatorframework.io/owner-name": "e"},
+                "ownerReferences": owned.then_some(owner)},
+            "spec": {"revision": number, "lifecycleState": "Active",
+                "collisionProtection": "Prevent"}})
+    }
+
+    // applying.md 7.3
+    #[rstest]
+    #[case::plain(&[true, true], false, &["e-1 Background", "e-2 Background"], false)]
+    #[case::orphaning(&[true], true, &["e-1 Orphan"], false)]
+    #[case::orphaned_by_the_collector(&[false, false], false, &[], true)]
+    #[case::that_is_recorded(&[false], true, &["e-1 Orphan"], false)]
+    #[case::one_restored_without_owner(&[false, true], false,
+        &["e-1 Orphan", "e-2 Background"], false)]
+    #[tokio::test]
+    async fn one_revision_without_owner_keeps_nothing_of_the_others(
+        #[case] owned: &[bool],
+        #[case] orphans: bool,
+        #[case] deleted: &[&str],
+        #[case] is_orphaned: bool,
+    ) {
+        let sets: Vec<_> = (1..).zip(owned).map(|(number, owned)| revision(number, *owned)).collect();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let service = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |request: Request<Body>| {
+                let (asked, sets) = (Arc::clone(&asked), sets.clone());
+                async move {
+                    let (parts, body) = request.into_parts();
+                    if parts.method == Method::DELETE {
+                        let body = body.collect_bytes().await.unwrap();
+                        let body: Value = serde_json::from_slice(&body).unwrap();
+                        let policy = body["propagationPolicy"].as_str().unwrap().to_owned();
+                        let name = parts.uri.path().rsplit('/').next().unwrap_or_default();
+                        asked.lock().unwrap().push(format!("{name} {policy}"));
+                    }
+                    let list = json!({"metadata": {"resourceVersion": "1"}, "items": sets});
+                    let answer = if parts.method == Method::DELETE { sets[0].clone() } else { list };
+                    Ok::<_, kube::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
+                }
+            }
+        });
+        let mut extension = ClusterExtension::new("e", ClusterExtensionSpec::default());
+        extension.metadata.uid = Some("x".to_owned());
+        extension.metadata.finalizers = orphans.then(|| vec!["orphan".to_owned()]);
+        let client = Client::new(service, "default");
+        let ended = teardown_extension(&client, &extension).await.unwrap();
+        assert_eq!(*asked.lock().unwrap(), deleted);
+        assert_eq!(ended == Teardown::Orphaned, is_orphaned);
+    }
 }
