@@ -14,7 +14,8 @@ use olm_core::extension::PolicyError;
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
-    Account, Adoption, Outcome, RevisionOwner, Sibling, changed, has_succeeded, owner_name,
+    Account, Adoption, Outcome, RevisionOwner, Sibling, changed, check_probes, has_succeeded,
+    owner_name,
 };
 use olm_core::status::Statement;
 use olm_core::status::object_set::{self, mutable_secrets, stalled_workload};
@@ -119,6 +120,7 @@ impl Attempt<'_> {
         let account = self.identity().await?;
         let client = self.admit(&account).await?;
         let content = self.read(&client).await?;
+        check_probes(&set.spec.progression_probes).map_err(ObjectSetError::Probe)?;
         let existence = Existence::new(ctx.client.clone(), false);
         let (mut applier, _) = self.applier((&account, client), &content, existence).await?;
         // What nobody has applied yet is read, too.
@@ -156,9 +158,10 @@ impl Attempt<'_> {
             Err(error) => return self.early(Err(error)),
         };
         // A content that no revision may have is not applied; its digests are stored all the same.
-        let held = match check_content(&content) {
+        let checked = check_probes(&set.spec.progression_probes).map_err(ObjectSetError::Probe);
+        let held = match checked.and_then(|()| Ok(check_content(&content)?)) {
             Ok(()) => add_finalizer(ctx, set).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         let (set, result) = match held {
             Ok(added) => {

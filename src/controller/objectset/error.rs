@@ -3,7 +3,7 @@
 use olm_api::conditions::Reason;
 use olm_cluster::{RefCause, RefError};
 use olm_core::error::{Classify, Disposition};
-use olm_core::revision::IdentityError;
+use olm_core::revision::{IdentityError, RevisionError};
 
 use crate::account::{AccountError, GuardError};
 use crate::apply::ApplyError;
@@ -22,6 +22,9 @@ pub enum ObjectSetError {
     /// Nothing can be done as its account.
     #[error(transparent)]
     Account(#[from] AccountError),
+    /// Its probes cannot be evaluated.
+    #[error(transparent)]
+    Probe(RevisionError),
     /// Applying or removing its objects failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -55,7 +58,11 @@ impl ObjectSetError {
             Self::Account(_) | Self::Unlisted(_) => true,
             Self::Request(error) => error.code() == 403,
             Self::Ref(error) => matches!(error.cause, RefCause::Unread(_)),
-            Self::Identity(_) | Self::Guard(_) | Self::Blocked(_) | Self::TooLong(_) => false,
+            Self::Identity(_)
+            | Self::Guard(_)
+            | Self::Probe(_)
+            | Self::Blocked(_)
+            | Self::TooLong(_) => false,
         }
     }
 }
@@ -67,6 +74,7 @@ impl Classify for ObjectSetError {
             Self::Identity(_) => Disposition::Terminal(Reason::Retrying),
             Self::Guard(err) => err.disposition(),
             Self::Account(err) => err.disposition(),
+            Self::Probe(err) => err.disposition(),
             Self::Apply(err) => err.disposition(),
             Self::Request(err) => err.disposition(),
             Self::Ref(_) | Self::Unlisted(_) | Self::TooLong(_) => Disposition::Retry,

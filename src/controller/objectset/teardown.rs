@@ -539,6 +539,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
         // What admission refuses goes on being tried, whatever else fails.
         ObjectSetError::Apply(err) => err.is_forbidden() && !err.is_denied(),
         ObjectSetError::Guard(_)
+        | ObjectSetError::Probe(_)
         | ObjectSetError::Ref(_)
         | ObjectSetError::Unlisted(_)
         | ObjectSetError::Blocked(_)

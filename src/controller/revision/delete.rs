@@ -128,7 +128,8 @@ mod tests {
         #[case] deleted: &[&str],
         #[case] is_orphaned: bool,
     ) {
-        let sets: Vec<_> = (1..).zip(owned).map(|(number, owned)| revision(number, *owned)).collect();
+        let sets: Vec<_> =
+            (1..).zip(owned).map(|(number, owned)| revision(number, *owned)).collect();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let service = tower::service_fn({
             let asked = Arc::clone(&asked);
@@ -144,7 +145,8 @@ mod tests {
                         asked.lock().unwrap().push(format!("{name} {policy}"));
                     }
                     let list = json!({"metadata": {"resourceVersion": "1"}, "items": sets});
-                    let answer = if parts.method == Method::DELETE { sets[0].clone() } else { list };
+                    let answer =
+                        if parts.method == Method::DELETE { sets[0].clone() } else { list };
                     Ok::<_, kube::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
                 }
             }

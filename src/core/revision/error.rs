@@ -6,6 +6,7 @@ use olm_api::MAX_REVISION;
 use olm_api::conditions::Reason;
 
 use crate::error::{Classify, Disposition, quote};
+use crate::resolve::SelectorError;
 
 use super::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
 
@@ -45,6 +46,9 @@ pub enum RevisionError {
     /// `secret` is `<namespace>/<name>`.
     #[error("reading key {} in Secret {secret}: {cause}", quote(.key))]
     InvalidContent { key: String, secret: String, cause: String },
+    /// A probe has an invalid label selector, here as Go prints it.
+    #[error("invalid label selector in progressionProbe ({selector}): {cause}")]
+    InvalidProbe { selector: String, cause: SelectorError },
     /// Its annotations are more than the API server takes; their bytes.
     #[error(
         "the annotations of the revision have {0} bytes, at most {MAX_ANNOTATION_BYTES} are allowed: \
@@ -71,9 +75,10 @@ impl Classify for RevisionError {
             | Self::NoNumber(_) => Disposition::Terminal(Reason::Blocked),
             Self::NameTooLong(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             // A duplicate comes from rendering, whose errors are retried.
-            Self::Duplicate(..) | Self::ContentTooLarge { .. } | Self::InvalidContent { .. } => {
-                Disposition::Retry
-            }
+            Self::Duplicate(..)
+            | Self::ContentTooLarge { .. }
+            | Self::InvalidContent { .. }
+            | Self::InvalidProbe { .. } => Disposition::Retry,
         }
     }
 }

@@ -60,7 +60,7 @@ pub use plan::{
     has_succeeded, is_of_classic, is_rolled_out, namespace_of, needs_patch, next_number,
     number_after, outdated, passed_over, rebuild, referenced_secrets, revision_name, sort, states,
 };
-pub use probe::{Readiness, built_in, evaluate};
+pub use probe::{Readiness, built_in, check_probes, evaluate};
 pub use provider::{
     CSVS_PATH, asked_uninstall_policies, csv_provider, installed, provider, recorded_constraints,
     recorded_properties, served_kinds,

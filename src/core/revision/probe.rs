@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::conditions::status;
 use olm_api::{
     Assertion, AssertionType, ConditionEqualProbe, ConditionEqualStatus, FieldValueProbe,
@@ -9,9 +10,10 @@ use olm_api::{
 };
 use serde_json::Value;
 
+use super::RevisionError;
 use crate::go_json;
 use crate::object::Object;
-use crate::resolve::matches_labels;
+use crate::resolve::{Selector, matches_labels};
 use crate::yaml::to_json;
 
 /// The result of evaluating probes on an object.
@@ -50,6 +52,31 @@ static BUILT_IN: LazyLock<Vec<ProgressionProbe>> = LazyLock::new(|| {
     let mut documents = to_json(include_str!("probes.yaml")).expect("the table is YAML");
     serde_json::from_value(documents.remove(0)).expect("the table holds probes")
 });
+
+/// Fails if the label selector of a probe is invalid: it would select nothing, as if all were ready.
+pub fn check_probes(probes: &[ProgressionProbe]) -> Result<(), RevisionError> {
+    let labels = probes
+        .iter()
+        .filter(|probe| probe.selector.type_ == SelectorType::Label)
+        .filter_map(|probe| probe.selector.label.as_ref());
+    for label in labels {
+        Selector::new(Some(label))
+            .map_err(|cause| RevisionError::InvalidProbe { selector: go_text(label), cause })?;
+    }
+    Ok(())
+}
+
+/// Returns a selector as Go prints it with `%v`.
+fn go_text(selector: &LabelSelector) -> String {
+    let labels = selector.match_labels.iter().flatten();
+    let labels: Vec<_> = labels.map(|(key, value)| format!("{key}:{value}")).collect();
+    let expressions = selector.match_expressions.iter().flatten().map(|it| {
+        let values = it.values.as_deref().unwrap_or_default().join(" ");
+        format!("{{{} {} [{values}]}}", it.key, it.operator)
+    });
+    let expressions: Vec<_> = expressions.collect();
+    format!("{{map[{}] [{}]}}", labels.join(" "), expressions.join(" "))
+}
 
 /// Evaluates `probes` on an object as the API server returned it.
 ///

@@ -652,6 +652,19 @@ fn field_value_probe(#[case] path: &str, #[case] value: &str, #[case] want: Read
     assert_eq!(evaluate(&other, &value_probe(path, value)), Readiness::Ready);
 }
 
+// applying.md 3.7
+#[rstest]
+#[case(json!({"matchLabels": {"a": "b"}}), "")]
+#[case(json!({"matchLabels": {"a": "b"}, "matchExpressions": [
+        {"key": "k", "operator": "Exists"}, {"key": "app", "operator": "in", "values": ["x", "y"]}]}),
+    r#"invalid label selector in progressionProbe ({map[a:b] [{k Exists []} {app in [x y]}]}): "in" is not a valid label selector operator"#)]
+fn a_probe_whose_selector_is_invalid_is_an_error(#[case] label: Value, #[case] want: &str) {
+    let mut probes = value_probe("spec.n", "3");
+    probes[0].selector.label = Some(serde_json::from_value(label).unwrap());
+    let found = super::check_probes(&probes).err().map(|error| error.to_string());
+    assert_eq!(found.unwrap_or_default(), want);
+}
+
 // Revisions.
 
 fn revision(number: i64, archived: bool, succeeded: bool) -> ClusterObjectSet {
