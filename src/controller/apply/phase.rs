@@ -467,6 +467,7 @@ fn is_invalid(err: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::future::ready;
 
     use http::{Method, Request, Response, StatusCode};
@@ -512,6 +513,7 @@ mod tests {
                 owner,
                 generation: 1,
                 siblings: Vec::new(),
+                strangers: BTreeSet::new(),
                 adoption: Adoption::default(),
                 probes: Vec::new(),
                 first: false,

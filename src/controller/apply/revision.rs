@@ -1,5 +1,7 @@
 //! The revision whose objects are applied.
 
+use std::collections::BTreeSet;
+
 use kube::Client;
 use olm_api::keys::annotation;
 use olm_api::{ClusterObjectSet, CollisionProtection, ProgressionProbe};
@@ -19,6 +21,8 @@ pub struct Revision {
     pub generation: i64,
     /// Other owners of the same extension.
     pub siblings: Vec<Sibling>,
+    /// UIDs of the known revisions with the same label that are not of the same extension.
+    pub strangers: BTreeSet<String>,
     /// The objects that the user lets it take over.
     pub adoption: Adoption,
     /// `spec.progressionProbes`.
@@ -61,6 +65,7 @@ impl Revision {
             revision: self.owner.revision,
             protection,
             owner_name: self.owner.owner_name.clone(),
+            strangers: self.strangers.clone(),
             adoption: self.adoption.clone(),
         }
     }

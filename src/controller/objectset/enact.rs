@@ -31,7 +31,7 @@ use crate::apply::{Applier, ApplyError, Existence, PhaseReport, Revision, check_
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
 use crate::reconcile::{Deadline, within};
-use crate::revision::mutable;
+use crate::revision::{known_strangers, mutable};
 
 /// The interval of checks of objects that fail their probes and cannot be watched.
 const POLL_FAILING: Duration = Duration::from_secs(10);
@@ -244,6 +244,7 @@ impl Attempt<'_> {
             owner: owner(set, &archived),
             generation: set.metadata.generation.unwrap_or_default(),
             siblings: owners(&siblings, extension),
+            strangers: known_strangers(&ctx.revisions, set),
             adoption: extension
                 .extension()
                 .map(|extension| Adoption::of(extension.annotations()))

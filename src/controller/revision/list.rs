@@ -1,6 +1,7 @@
 //! Which revisions belong together: those of one extension, as [`Kin`] tells. The label with its
 //! name only finds them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -74,6 +75,23 @@ pub fn known_siblings(
     select(found, |kin| own.is_with(kin)).ok()
 }
 
+/// Returns the UIDs of the sets that have the label of a revision, but do not belong together with it,
+/// as those of a deleted extension with the same name, of what a watch has brought.
+pub fn known_strangers(
+    store: &Store<DeserializeGuard<ClusterObjectSet>>,
+    set: &ClusterObjectSet,
+) -> BTreeSet<String> {
+    let own = Kin::of(set.meta(), Some(set.spec.revision));
+    let mut found = owner_name(set).map_or_else(Vec::new, |owner| labelled_in(store, owner));
+    found.retain(|other| !own.is_with(kin(other)));
+    found.iter().filter_map(|other| other.uid()).collect()
+}
+
+/// Returns what a set belongs to, also one that cannot be read.
+fn kin(set: &DeserializeGuard<ClusterObjectSet>) -> Kin<'_> {
+    Kin::of(set.meta(), set.0.as_ref().ok().map(|set| set.spec.revision))
+}
+
 /// Returns the revisions in a store that have the label of an extension.
 pub fn labelled_in(
     store: &Store<DeserializeGuard<ClusterObjectSet>>,
@@ -114,8 +132,7 @@ pub(super) fn select(
     let mut revisions = Vec::new();
     for guarded in all {
         let name = guarded.name_any();
-        let number = guarded.0.as_ref().ok().map(|set| set.spec.revision);
-        if !passes(Kin::of(guarded.meta(), number)) {
+        if !passes(kin(&guarded)) {
             continue;
         }
         let read = guarded.0.map_err(|err| {
@@ -129,13 +146,12 @@ pub(super) fn select(
 
 /// Returns whether a set is a revision of an extension.
 pub(super) fn is_of(set: &DeserializeGuard<ClusterObjectSet>, extension: &Extension) -> bool {
-    let number = set.0.as_ref().ok().map(|set| set.spec.revision);
     let extension = ObjectMeta {
         name: Some(extension.name.clone()),
         uid: Some(extension.uid.clone()),
         ..ObjectMeta::default()
     };
-    Kin::of(set.meta(), number).is_of(&extension)
+    kin(set).is_of(&extension)
 }
 
 /// Returns whether a Secret belongs to the revision with this metadata.

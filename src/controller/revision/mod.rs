@@ -21,5 +21,5 @@ pub use error::WriteError;
 pub use garbage::{collect_orphaned_secrets, remove_unowned_content};
 pub use kept::KeptContents;
 pub use known::{Feed, KnownRevisions};
-pub use list::{known_siblings, labelled_in, list_siblings};
+pub use list::{known_siblings, known_strangers, labelled_in, list_siblings};
 pub use write::{mark_orphaned, newest};

@@ -45,6 +45,8 @@ pub struct Claim {
     pub protection: CollisionProtection,
     /// The `owner-name` label of the revision, if it has one.
     pub owner_name: Option<String>,
+    /// UIDs of the known revisions with the same label that are not of the same extension.
+    pub strangers: BTreeSet<String>,
     /// What is taken over on request.
     pub adoption: Adoption,
 }
@@ -159,6 +161,7 @@ fn is_of_later_revision(
     let owner = live.label(label::OWNER_NAME);
     let number = live.annotation(revision_key).and_then(|text| text.parse::<i64>().ok());
     controller.kind == "ClusterObjectSet"
+        && !claim.strangers.contains(&controller.uid)
         && owner.is_some_and(|owner| Some(owner) == claim.owner_name.as_deref())
         && number.is_some_and(|number| number > claim.revision)
 }

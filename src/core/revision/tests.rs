@@ -258,9 +258,17 @@ fn of_later_revision(extension: &str, revision: &str) -> Object {
     live
 }
 
+/// Controlled by a revision of an extension that had the same name and is gone.
+fn of_predecessor() -> Object {
+    let mut live = of_later_revision("e", "3");
+    live.0["metadata"]["ownerReferences"][0]["uid"] = json!("stranger");
+    live
+}
+
 fn claim(protection: CollisionProtection, adoption: Adoption) -> Claim {
     let (uid, owner_name) = ("me".to_owned(), Some("e".to_owned()));
-    Claim { uid, revision: 2, protection, owner_name, adoption }
+    let strangers = ["stranger".to_owned()].into();
+    Claim { uid, revision: 2, protection, owner_name, strangers, adoption }
 }
 
 fn outcome(decision: &Decision) -> &'static str {
@@ -287,6 +295,7 @@ fn outcome(decision: &Decision) -> &'static str {
 #[case::later_than_the_siblings(of_later_revision("e", "3"), ["progressed"; 3])]
 #[case::earlier_than_the_siblings(of_later_revision("e", "1"), ["collide", "collide", "adopt"])]
 #[case::later_of_another_extension(of_later_revision("f", "3"), ["collide", "collide", "adopt"])]
+#[case::later_of_a_deleted_extension(of_predecessor(), ["collide", "collide", "adopt"])]
 #[case::uncontrolled(live(None, None), ["collide", "adopt", "adopt"])]
 #[case::orphaned(live(None, Some("1")), ["collide"; 3])]
 #[case::left_by_a_deleted_revision(left_behind("me"), ["adopt"; 3])]
