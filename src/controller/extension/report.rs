@@ -123,6 +123,7 @@ fn status(
             },
             channels,
             notes: &notes,
+            paused: outcome.paused,
             fits: outcome.fits,
             not_taken_over: outcome.not_taken_over,
         },

@@ -74,6 +74,7 @@ fn summarized(revisions: Result<Revisions<'_>, String>, outcome: Outcome, notes:
         catalogs: Catalogs::NotAsked,
         channels: &[],
         notes,
+        paused: false,
         fits: false,
         not_taken_over: false,
     };

@@ -90,6 +90,8 @@ pub struct Pass<'a> {
     pub channels: &'a [String],
     /// Additional explanations for `Ready`.
     pub notes: &'a [Note],
+    /// Whether nothing is applied, because the extension is paused.
+    pub paused: bool,
     /// Whether the installed bundle is the requested one although the reconcile failed, as the notes
     /// explain.
     pub fits: bool,
@@ -126,7 +128,11 @@ pub fn summarize(
                     Statement::unknown(types::INSTALLED, Reason::Failed, text::NOT_TAKEN_OVER);
                 unknown.put(conditions, pass.generation, now);
             } else if !pass.not_taken_over {
-                installed(revisions).put(conditions, pass.generation, now);
+                installed(revisions, pass.paused && pass.outcome == Outcome::Settled).put(
+                    conditions,
+                    pass.generation,
+                    now,
+                );
             }
             progressing(conditions, revisions, pass, now);
             available(conditions, revisions, pass.generation);
@@ -197,13 +203,13 @@ fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
 }
 
 /// `Installed`, by the revisions alone, whatever else failed in the reconcile.
-fn installed(revisions: &Revisions<'_>) -> Statement {
+fn installed(revisions: &Revisions<'_>, paused: bool) -> Statement {
     if let Some(installed) = &revisions.installed {
         let message = text::installed(installed.image);
         return Statement::yes(types::INSTALLED, Reason::Succeeded, message);
     }
     // Not being installed yet is not a failure while the first rollout goes well (rows 31 to 37).
-    let healthy = revisions.rolling.last().is_some_and(|newest| {
+    let healthy = revisions.rolling.last().map_or(paused, |newest| {
         find(newest.conditions, types::PROGRESSING)
             .is_none_or(|found| found.reason == Reason::RollingOut.as_str())
     });
@@ -221,13 +227,18 @@ fn progressing(
         Outcome::Retry(error) | Outcome::Held(_, error) => retrying(error),
         Outcome::Terminal(reason, error) => terminal(*reason, error),
         Outcome::Settled => {
-            let Some(newest) = revisions.newest() else { return };
-            match find(newest.conditions, types::PROGRESSING) {
-                Some(found) => {
+            let newest = revisions.newest();
+            let found = newest.and_then(|newest| find(newest.conditions, types::PROGRESSING));
+            match (newest, found) {
+                (_, Some(found)) => {
                     copy_condition(conditions, found, pass.generation);
                     return;
                 }
-                None => object_set::rolling_out(newest.version),
+                (Some(newest), None) => object_set::rolling_out(newest.version),
+                (None, None) if pass.paused => {
+                    Statement::no(types::PROGRESSING, Reason::Paused, text::paused())
+                }
+                (None, None) => return,
             }
         }
     };

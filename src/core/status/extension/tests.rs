@@ -24,6 +24,7 @@ fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
         catalogs: Catalogs::NotAsked,
         channels: &[],
         notes: &[],
+        paused: false,
         fits: false,
         not_taken_over: false,
     }
@@ -147,6 +148,20 @@ fn matrix(
     assert_eq!(one(&status, types::PROGRESSING), progressing);
     assert_eq!(one(&status, types::AVAILABLE), available);
     assert_eq!(status.install.is_some(), has_installed);
+}
+
+// api.md 4.1: what an earlier reconcile failed with holds no longer
+#[test]
+fn an_extension_paused_before_its_first_revision_says_so() {
+    let before = summarize(None, &pass(Revisions::default(), retry()), now());
+    let paused = Pass { paused: true, ..pass(Revisions::default(), Outcome::Settled) };
+    let status = summarize(Some(&before), &paused, now());
+    let want = format!("False/Paused {}", text::paused());
+    assert_eq!(one(&status, types::PROGRESSING), want);
+    assert_eq!(one(&status, types::READY), want);
+    assert_eq!(one(&status, types::INSTALLED), ROLLING);
+    let failed = summarize(None, &Pass { outcome: retry(), ..paused }, now());
+    assert_eq!(one(&failed, types::PROGRESSING), RETRYING);
 }
 
 // api.md row 8
