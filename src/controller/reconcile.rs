@@ -291,11 +291,11 @@ impl Reconciler {
         if object.status() == Some(&status) && self.written.is_current(&uid, &status) {
             return Ok(None);
         }
+        self.written.begin(&uid, &status);
         let mut changed = object.clone();
         *changed.status_mut() = Some(status);
         changed.meta_mut().managed_fields = None;
         let params = as_manager(self.manager);
-        self.written.begin(&uid);
         let api = Api::<K>::all(self.client.clone());
         match api.replace_status(&object.name_any(), &params, &changed).await {
             Ok(answer) => {
@@ -308,6 +308,16 @@ impl Reconciler {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// A predicate for objects that a watch brings: it changes with a status that somebody else wrote.
+    pub fn status_of_others<K: OwnKind>(&self, object: &DeserializeGuard<K>) -> Option<u64> {
+        let status = object.0.as_ref().ok()?.status();
+        if object.meta().deletion_timestamp.is_some() {
+            // Nothing is kept for what goes.
+            return None;
+        }
+        Some(self.written.foreign(&object.uid().unwrap_or_default(), &status))
     }
 
     /// Publishes an Event about an object; that it cannot be written is only logged.

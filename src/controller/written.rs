@@ -3,6 +3,8 @@
 //! A reconcile works on a copy that a watch brought, and that may be older than the last write: a
 //! failure that was reported a moment ago is not in it. A status that equals that of the copy would
 //! then not be written, and the failure would stay.
+//!
+//! Of the statuses that a watch brings, it tells what somebody else wrote from what was written here.
 
 use std::hash::{DefaultHasher, Hasher as _};
 
@@ -10,31 +12,75 @@ use serde::Serialize;
 
 use crate::by_key::ByKey;
 
-/// A hash of the status written last, by UID; `None` while the answer to a write is not known.
+/// How many of the statuses written last a watch may still bring.
+const OWN: usize = 4;
+
+/// What was written last, by UID.
 #[derive(Debug, Default)]
-pub struct Written(ByKey<Option<u64>>);
+pub struct Written {
+    /// A hash of the status; `None` while the answer to a write is not known.
+    last: ByKey<Option<u64>>,
+    seen: ByKey<Seen>,
+}
+
+/// The status of an object as a watch brings it.
+#[derive(Debug, Default)]
+struct Seen {
+    /// A hash of it.
+    status: u64,
+    /// Hashes of what was sent and answered.
+    own: Vec<u64>,
+    /// How often somebody else has changed it.
+    foreign: u64,
+}
 
 impl Written {
     /// Returns whether `status`, which equals that of the cached copy, is the one on the cluster,
     /// as far as this process knows.
     pub fn is_current(&self, uid: &str, status: &impl Serialize) -> bool {
-        let last = self.0.get(uid);
+        let last = self.last.get(uid);
         last.is_none_or(|last| last == Some(hash(status)))
     }
 
-    /// Notes that a write begins.
-    pub fn begin(&self, uid: &str) {
-        self.0.put(uid, Some(None));
+    /// Notes that a write of `status` begins.
+    pub fn begin(&self, uid: &str, status: &impl Serialize) {
+        self.last.put(uid, Some(None));
+        self.own(uid, hash(status));
     }
 
     /// Notes what the API server has answered to a write.
     pub fn end(&self, uid: &str, status: &impl Serialize) {
-        self.0.put(uid, Some(Some(hash(status))));
+        self.last.put(uid, Some(Some(hash(status))));
+        self.own(uid, hash(status));
+    }
+
+    fn own(&self, uid: &str, status: u64) {
+        let mut all = self.seen.lock();
+        let own = &mut all.entry(uid.to_owned()).or_default().own;
+        if !own.contains(&status) {
+            own.push(status);
+            let most = own.len().saturating_sub(OWN);
+            own.drain(..most);
+        }
+    }
+
+    /// Takes the status that a watch has brought, and returns how often one came that this process
+    /// did not write.
+    pub fn foreign(&self, uid: &str, status: &impl Serialize) -> u64 {
+        let status = hash(status);
+        let mut all = self.seen.lock();
+        let seen = all.entry(uid.to_owned()).or_insert_with(|| Seen { status, ..Seen::default() });
+        if seen.status != status && !seen.own.contains(&status) {
+            seen.foreign += 1;
+        }
+        seen.status = status;
+        seen.foreign
     }
 
     /// Forgets an object that is gone.
     pub fn forget(&self, uid: &str) {
-        self.0.put(uid, None);
+        self.last.put(uid, None);
+        self.seen.put(uid, None);
     }
 }
 
@@ -53,7 +99,7 @@ mod tests {
     fn a_copy_older_than_the_last_write_is_not_trusted() {
         let written = Written::default();
         assert!(written.is_current("u", &"good"), "nothing was written");
-        written.begin("u");
+        written.begin("u", &"failed");
         assert!(!written.is_current("u", &"good"), "nobody knows");
         written.end("u", &"failed");
         assert!(!written.is_current("u", &"good"));
@@ -61,5 +107,22 @@ mod tests {
         assert!(written.is_current("v", &"good"), "another object");
         written.forget("u");
         assert!(written.is_current("u", &"good"));
+    }
+    // ours: one write, one reconcile; what somebody edited or wiped is put right
+    #[test]
+    fn only_a_status_that_somebody_else_wrote_counts() {
+        let written = Written::default();
+        let brought = |status: &str| written.foreign("u", &status);
+        assert_eq!(brought("before this process began"), 0);
+        // The watch may be faster than the answer, or two writes late.
+        written.begin("u", &"one");
+        assert_eq!(brought("one"), 0);
+        written.end("u", &"one, as answered");
+        written.begin("u", &"two");
+        written.end("u", &"two");
+        assert_eq!(["one, as answered", "two", "two"].map(brought), [0, 0, 0]);
+        assert_eq!(["edited", "edited", "two", "edited"].map(brought), [1, 1, 1, 2]);
+        written.forget("u");
+        assert_eq!(brought("two"), 0);
     }
 }

@@ -51,9 +51,12 @@ pub async fn run(
     let (seen, writers) = (ctx.seen.clone(), triggers.seen);
     let store = seen.extensions;
     ctx.metrics.follow_extensions(store.clone());
-    // Our own status writes need no second look.
-    let relevant =
-        predicates::generation.combine(predicates::finalizers).combine(predicates::annotations);
+    // Our own status writes need no second look; those of others do.
+    let own = Arc::clone(&ctx);
+    let relevant = predicates::generation
+        .combine(predicates::finalizers)
+        .combine(predicates::annotations)
+        .combine(move |extension: &Guarded| own.reconciler.status_of_others(extension));
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
     // Who changed one is recorded with its next revision.
     let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())

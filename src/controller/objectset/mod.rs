@@ -84,10 +84,12 @@ pub async fn run(
     });
     // Our own status writes need no second look; everything a person or another part of the
     // controller changes does.
+    let own = Arc::clone(&ctx);
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
-        .combine(predicates::labels);
+        .combine(predicates::labels)
+        .combine(move |set: &Guarded| own.reconciler.status_of_others(set));
     let (told, forgetting) = (Arc::clone(&known), Arc::clone(&ctx));
     let sets = cluster::watched(api, watcher::Config::default(), keep_makers)
         .reflect(revisions)
