@@ -85,10 +85,15 @@ fn go_text(selector: &LabelSelector) -> String {
 ///
 /// Source: applying.md 3.7, boxcutter `probing`.
 pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
+    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+    let observed = observed_generation(object);
+    if !probes.is_empty() && observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
+        return Readiness::Unknown(".status outdated".to_owned());
+    }
     let failing: Vec<Finding> = probes
         .iter()
         .filter(|probe| selects(&probe.selector, object))
-        .flat_map(|probe| evaluate_group(object, &probe.assertions))
+        .flat_map(|probe| evaluate_group(object, &probe.assertions, generation))
         .filter(|(verdict, _)| *verdict != Verdict::True)
         .collect();
     let worst = failing.iter().map(|(verdict, _)| *verdict).max();
@@ -100,12 +105,16 @@ pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
     }
 }
 
-fn evaluate_group(object: &Object, assertions: &[Assertion]) -> Vec<Finding> {
-    let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
-    let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
-    if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
-        return vec![unknown(".status outdated")];
-    }
+/// Returns the generation that the controller of an object has seen last, if it says so.
+fn observed_generation(object: &Object) -> Option<i64> {
+    object.pointer("/status/observedGeneration").and_then(Value::as_i64)
+}
+
+fn evaluate_group(
+    object: &Object,
+    assertions: &[Assertion],
+    generation: Option<i64>,
+) -> Vec<Finding> {
     assertions
         .iter()
         .map(|assertion| match assertion.type_ {

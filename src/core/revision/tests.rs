@@ -657,8 +657,15 @@ fn field_value_probe(#[case] path: &str, #[case] value: &str, #[case] want: Read
     let labelled = object(json!({"metadata": {"labels": {"a": "b"}},
         "spec": {"n": 3, "b": true, "s": "x"}}));
     assert_eq!(evaluate(&labelled, &value_probe(path, value)), want);
-    let other = object(json!({"metadata": {"labels": {"a": "c"}}}));
+    let mut other = object(json!({"metadata": {"labels": {"a": "c"}}}));
     assert_eq!(evaluate(&other, &value_probe(path, value)), Readiness::Ready);
+    // One probe of anything is enough for it.
+    other.0.insert("status".into(), json!({"observedGeneration": 1}));
+    assert_eq!(
+        evaluate(&other, &value_probe(path, value)),
+        Readiness::Unknown(".status outdated".into())
+    );
+    assert_eq!(evaluate(&other, &[]), Readiness::Ready);
 }
 
 // applying.md 3.7
