@@ -187,10 +187,12 @@ fn compare_fields(object: &Object, probe: &FieldsEqualProbe) -> Finding {
     fail(format!("\"{field_a}\" != \"{field_b}\" expected: {a} got: {b}"))
 }
 
-/// Kubernetes omits counters that are zero, so an absent counter is zero.
+/// Kubernetes omits counters that are zero, so an absent counter is zero, once a controller has seen
+/// the object.
 fn field_or_zero(object: &Object, path: &str) -> Option<Value> {
     let last = path.rsplit('.').next().unwrap_or(path);
     let counter = last.ends_with("eplicas") || last.ends_with("Scheduled") || last == "numberReady";
+    let counter = counter && observed_generation(object).is_some();
     let absent = || counter.then(|| Value::from(0));
     field(object, path).cloned().or_else(absent)
 }

@@ -595,7 +595,9 @@ const AVAILABLE: &str = r#".status.condition["Available"]"#;
     "conditions": [{"type": "Available", "status": "False"}]}),
     Readiness::NotReady(format!("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 2 and {AVAILABLE} is False")))]
 #[case::stale(json!({"observedGeneration": 1}), Readiness::Unknown(".status outdated".into()))]
-#[case::no_conditions(json!({"updatedReplicas": 1}),
+#[case::not_seen_yet(json!({"replicas": 0}),
+    Readiness::Unknown("\"status.updatedReplicas\" missing and missing .status.conditions".into()))]
+#[case::no_conditions(json!({"observedGeneration": 2, "updatedReplicas": 1}),
     Readiness::Unknown("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 0 and missing .status.conditions".into()))]
 #[case::malformed(json!({"conditions": {}}), Readiness::Unknown("malformed .status.conditions".into()))]
 #[case::other_condition(json!({"conditions": [{"type": "Progressing"}]}),
@@ -632,7 +634,9 @@ fn probe_texts_name_what_is_wrong() {
 
 // applying.md e3
 #[rstest]
-#[case(json!({}), true)]
+#[case(json!({"observedGeneration": 0}), true)]
+#[case::not_seen_yet(json!({}), false)]
+#[case::not_seen_yet(json!({"replicas": 0, "availableReplicas": 0}), false)]
 #[case(json!({"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}), true)]
 #[case(json!({"replicas": 1, "updatedReplicas": 1}), false)]
 fn stateful_set_needs_no_condition(#[case] status: Value, #[case] ready: bool) {
