@@ -360,8 +360,8 @@ pub fn event(type_: EventType, reason: Reason, mut note: String) -> Event {
     }
 }
 
-/// Returns the metric for the end of a reconcile. A wait for a fixed time is not a failure, like a
-/// requested later reconcile.
+/// Returns the metric for the end of a reconcile. A wait for a fixed time or for a person is not a
+/// failure, like a requested later reconcile.
 fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult {
     match ended {
         Ok(Some(next)) if *next < RESYNC => ReconcileResult::RequeueAfter,
@@ -369,6 +369,7 @@ fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult 
         Err(error) => match error.disposition() {
             Disposition::Terminal(_) => ReconcileResult::TerminalError,
             Disposition::Wait(_) => ReconcileResult::RequeueAfter,
+            _ if error.awaits_person() => ReconcileResult::RequeueAfter,
             Disposition::Retry | Disposition::RetryWithin(_) => ReconcileResult::Error,
         },
     }
@@ -403,6 +404,25 @@ mod tests {
         #[case] result: ReconcileResult,
     ) {
         assert_eq!(counted(&Err(Failure(disposition))), result);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("a label is missing")]
+    struct Awaiting;
+
+    impl Classify for Awaiting {
+        fn disposition(&self) -> Disposition {
+            Disposition::Retry
+        }
+
+        fn awaits_person(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_wait_for_a_person_is_not_counted_as_an_error() {
+        assert_eq!(counted(&Err(Awaiting)), ReconcileResult::RequeueAfter);
     }
 
     #[rstest]

@@ -34,6 +34,12 @@ pub trait Classify: Error {
     /// Returns what the reconciler does next.
     fn disposition(&self) -> Disposition;
 
+    /// Returns whether it waits for what a person decides or repairs, so that nothing has failed here
+    /// although it is retried.
+    fn awaits_person(&self) -> bool {
+        false
+    }
+
     /// Returns whether another client wrote the object first: its next version will arrive soon,
     /// and nothing is wrong.
     fn is_conflict(&self) -> bool {

@@ -107,6 +107,10 @@ impl Classify for CatalogError {
         }
     }
 
+    fn awaits_person(&self) -> bool {
+        matches!(self, Self::PullSecret(PullSecretError::NotOffered(_)))
+    }
+
     fn is_conflict(&self) -> bool {
         match self {
             Self::Changed => true,

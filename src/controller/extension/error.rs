@@ -260,6 +260,18 @@ impl Classify for ExtensionError {
         }
     }
 
+    fn awaits_person(&self) -> bool {
+        match self {
+            Self::AccountMissing { .. } | Self::Operator(_) => true,
+            Self::Decision(error) => error.awaits_person(),
+            Self::Bundle { cause, .. } => matches!(
+                **cause,
+                ContentError::Held(_) | ContentError::PullSecret(PullSecretError::NotOffered(_))
+            ),
+            _ => false,
+        }
+    }
+
     fn is_conflict(&self) -> bool {
         match self {
             Self::Request(error) => error.is_conflict(),
@@ -304,11 +316,14 @@ impl Classify for ContentError {
 mod tests {
     use olm_core::bundle::SizeError;
     use olm_core::error::Chain;
+    use olm_core::resolve::ResolveError;
+    use olm_core::status::Note;
     use olm_image::unpack::{Refusal, UnpackError};
     use rstest::rstest;
 
     use super::*;
     use crate::cluster::refusal::{assert_is_said_once, refused};
+    use crate::credentials::SecretName;
 
     fn missing(namespace_exists: bool) -> ExtensionError {
         ExtensionError::AccountMissing {
@@ -317,12 +332,9 @@ mod tests {
         }
     }
 
-    fn in_bundle() -> ExtensionError {
-        ExtensionError::Bundle {
-            name: "b".to_owned(),
-            version: "1.0.0".to_owned(),
-            cause: Box::new(ContentError::Revision(RevisionError::TooManyPhases(21))),
-        }
+    fn bundle(cause: ContentError) -> ExtensionError {
+        let (name, version) = ("b".to_owned(), "1.0.0".to_owned());
+        ExtensionError::Bundle { name, version, cause: Box::new(cause) }
     }
 
     #[test]
@@ -386,12 +398,40 @@ mod tests {
         "metadata.name is too long: revision name \"n-1\" must be no more than 63 characters"
     )]
     #[case::rows_23_to_30(
-        in_bundle(),
+        bundle(RevisionError::TooManyPhases(21).into()),
         "error for resolved bundle \"b\" with version \"1.0.0\": revision needs 21 phases, at most \
          20 are allowed"
     )]
     fn texts_are_as_documented(#[case] error: ExtensionError, #[case] text: &str) {
         assert_eq!(Chain(&error).to_string(), text);
+    }
+
+    // docs/runbooks/OLMReconcileErrors.md
+    #[rstest]
+    #[case::account(missing(true), true)]
+    #[case::no_bundle(
+        DecisionError::Resolve(ResolveError::BundleName("b".to_owned())).into(), true)]
+    #[case::no_content(DecisionError::NoContent.into(), false)]
+    #[case::left_out(
+        DecisionError::LeftOut { version: "1.0.0".to_owned(), range: "2".to_owned() }.into(), true)]
+    #[case::hold(bundle(ContentError::Held(Hold {
+        message: String::new(),
+        note: Note { reason: Reason::PermissionsMissing, message: String::new() },
+        awaits: None,
+        crds: Vec::new(),
+    })), true)]
+    #[case::pull_secret(bundle(PullSecretError::NotOffered(SecretName {
+        namespace: "ns".to_owned(),
+        name: "s".to_owned(),
+    }).into()), true)]
+    #[case::bundle(bundle(BundleError::NoCsv.into()), false)]
+    #[case::request(ExtensionError::finalizer(refused()), false)]
+    fn what_a_person_has_to_end_is_not_counted_as_a_failure(
+        #[case] error: ExtensionError,
+        #[case] want: bool,
+    ) {
+        assert_eq!(error.awaits_person(), want);
+        assert!(!matches!(error.disposition(), Disposition::Terminal(_)));
     }
 
     // decision 43; decision 20

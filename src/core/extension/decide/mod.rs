@@ -110,6 +110,16 @@ impl Classify for DecisionError {
             Self::Resolve(_) | Self::NoContent | Self::LeftOut { .. } => Disposition::Retry,
         }
     }
+
+    /// What the catalogs do not offer comes with a change of them or of the request; that they cannot
+    /// be read is a failure.
+    fn awaits_person(&self) -> bool {
+        match self {
+            Self::Resolve(error) => !matches!(error, ResolveError::Walk(_)),
+            Self::LeftOut { .. } => true,
+            Self::NoContent => false,
+        }
+    }
 }
 
 /// A state that is published as an Event.
