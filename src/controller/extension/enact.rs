@@ -369,6 +369,9 @@ impl Attempt<'_> {
         let awaits = checked.as_ref().err().and_then(|hold| hold.awaits);
         let name = self.extension.object.name_any();
         self.ctx.kept.refusals.note(&name, awaits);
+        if checked.is_ok() {
+            self.ctx.kept.evidence.put(&name, None);
+        }
         checked
     }
 

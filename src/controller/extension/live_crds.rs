@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::{Client, ResourceExt};
 use olm_api::keys::manager;
 use olm_cluster::{ApiError, CRDS, Unread, crds, empty, judged, leaving};
-use olm_core::crd_safety::Definition;
+use olm_core::crd_safety::{Definition, Evidence};
 use olm_core::error::{Chain, quote};
 use olm_core::extension::holds::{Hold, definitions, is_enforced};
 use olm_core::object::Object;
@@ -111,7 +111,7 @@ impl Attempt<'_> {
     }
 
     /// Adds to a hold what the objects of its CRDs say about it. They are read as the account; what it
-    /// may not read is said.
+    /// may not read is said. While the verdict stays the same, so does the text.
     pub(super) async fn add_evidence(
         &self,
         hold: &mut Hold,
@@ -125,9 +125,19 @@ impl Attempt<'_> {
             let judged = judged(&client, (old, new), JUDGED_OBJECTS).await;
             found.insert(name.clone(), judged);
         }
+        let (name, kept) = (self.extension.object.name_any(), &self.ctx.kept.evidence);
+        let is_like = |before: &BTreeMap<String, Evidence>| {
+            let mut pairs = before.iter().zip(&found);
+            before.len() == found.len()
+                && pairs.all(|(one, now)| one.0 == now.0 && one.1.is_like(now.1))
+        };
+        if let Some(before) = kept.get(&name).filter(is_like) {
+            found = before;
+        }
         if !found.is_empty() {
             hold.add_evidence(&found);
         }
+        kept.put(&name, Some(found));
     }
 }
 

@@ -1,9 +1,12 @@
 //! The memory of this process about extensions, for as long as they exist.
 
+use std::collections::BTreeMap;
+
 use futures::channel::mpsc;
 use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use olm_api::ClusterExtension;
+use olm_core::crd_safety::Evidence;
 use olm_core::revision::has_orphan_finalizer;
 use olm_image::Resolved;
 
@@ -23,6 +26,8 @@ pub struct PerExtension {
     orphaning: ByKey<()>,
     /// Extensions whose revision a check refused.
     pub(super) refusals: Refusals,
+    /// What their refusals say about the objects of CRDs.
+    pub(super) evidence: ByKey<BTreeMap<String, Evidence>>,
     /// Secrets and failures of pulls.
     pub(super) pull_state: PullState,
     /// Tags that are being resolved.
@@ -45,6 +50,7 @@ impl PerExtension {
             published: PublishedNotices::default(),
             orphaning: ByKey::default(),
             refusals,
+            evidence: ByKey::default(),
             pull_state: PullState::default(),
             digests: Pulls::new(ended.clone()),
             images: Pulls::new(ended),
@@ -61,6 +67,7 @@ impl PerExtension {
             published,
             orphaning,
             refusals,
+            evidence,
             pull_state,
             digests,
             images,
@@ -72,6 +79,7 @@ impl PerExtension {
         published.forget(uid);
         orphaning.put(uid, None);
         refusals.note(&name, None);
+        evidence.put(&name, None);
         pull_state.forget(&name);
         digests.forget(&name);
         images.forget(&name);

@@ -136,6 +136,33 @@ pub fn evidence_text(all: &BTreeMap<String, Evidence>) -> String {
     all.iter().map(|(crd, evidence)| format!("{crd}: {evidence}")).join("; ")
 }
 
+impl Evidence {
+    /// Says whether the verdict is the same, and the same objects are named: not how many there are.
+    pub fn is_like(&self, other: &Self) -> bool {
+        fn first<T>(all: &[T]) -> &[T] {
+            &all[..all.len().min(MAX_NAMED)]
+        }
+        match (self, other) {
+            (
+                Self::Known { count, invalid, written, has_rules, judged: _ },
+                Self::Known { count: n, invalid: bad, written: old, has_rules: rules, judged: _ },
+            ) => {
+                let versions = written.iter().zip(old);
+                (*count == 0, first(invalid), has_rules) == (*n == 0, first(bad), rules)
+                    && written.len() == old.len()
+                    && versions
+                        .into_iter()
+                        .all(|(one, other)| (one.0, first(one.1)) == (other.0, first(other.1)))
+            }
+            (Self::Unknown(why), Self::Unknown(other)) => {
+                let words = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+                words(why) == words(other)
+            }
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, judged, invalid, written, has_rules) = match self {
@@ -331,6 +358,27 @@ mod tests {
         new.0["spec"]["conversion"] = json!({"strategy": "Webhook"});
         let found = evidence((&old, &new), "v1", count, &objects).to_string();
         assert!(found.contains("has no schema for version v1; "), "{found}");
+    }
+
+    // ours: a hold is not reported anew with every object that somebody creates
+    #[test]
+    fn a_number_of_objects_alone_is_the_same_verdict() {
+        let schema = json!({"type": "string"});
+        let of = |count, objects: &[Value]| {
+            let objects: Vec<_> = objects.iter().map(object).collect();
+            evidence((&Value::Null, &crd(&schema)), "v1", count, &objects)
+        };
+        let (valid, invalid) = (json!("x"), json!(1));
+        let one = of(1, &[valid.clone()]);
+        assert!(one.is_like(&of(7, &[valid.clone(), valid.clone()])));
+        assert!(!one.is_like(&of(0, &[])) && !one.is_like(&of(1, &[invalid.clone()])));
+        let four = vec![invalid.clone(); 4];
+        assert!(of(4, &four).is_like(&of(3, &four[1..])));
+        assert!(!of(4, &four).is_like(&of(2, &four[2..])));
+        let unknown = |why: &str| Evidence::Unknown(why.to_owned());
+        assert!(unknown("7 exist, refused").is_like(&unknown("12 exist, refused")));
+        assert!(!unknown("7 exist, refused").is_like(&unknown("refused")));
+        assert!(!unknown("").is_like(&one));
     }
 
     // A schema that is none must not end the process.
