@@ -205,7 +205,10 @@ fn container_fault(container: &Value) -> Option<String> {
         }
         "" | "ContainerCreating" | "PodInitializing" | "CrashLoopBackOff" => {
             let ended = [now, before].into_iter().map(|state| &state["terminated"]);
-            let mut failed = ended.filter(|it| it.is_object() && it["exitCode"] != 0);
+            // One that ends well again and again does not run either.
+            let restarts = reason == "CrashLoopBackOff"
+                || container["restartCount"].as_i64().is_some_and(|count| count > 0);
+            let mut failed = ended.filter(|it| it.is_object() && (restarts || it["exitCode"] != 0));
             match failed.next() {
                 Some(ended) => Some(format!("container {name} ended with {}", end(ended))),
                 None if now["running"].is_object() => {
