@@ -13,10 +13,15 @@ const SUFFIX: &str = "\n\n... [message truncated]";
 ///
 /// The cut never splits a character.
 pub fn truncate(message: &mut String) {
-    if message.len() <= MESSAGE_LIMIT {
+    truncate_to(message, MESSAGE_LIMIT);
+}
+
+/// Does the same with another limit.
+pub(super) fn truncate_to(message: &mut String, limit: usize) {
+    if message.len() <= limit {
         return;
     }
-    message.truncate(message.floor_char_boundary(MESSAGE_LIMIT - SUFFIX.len()));
+    message.truncate(message.floor_char_boundary(limit.saturating_sub(SUFFIX.len())));
     message.push_str(SUFFIX);
 }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::{Reason, status, types};
 
+use super::message::{MESSAGE_LIMIT, truncate_to};
 use super::{Statement, find, is_true, object_set, remove_condition};
 
 /// Additional information that upstream's conditions cannot hold: a newer bundle that is held back,
@@ -132,12 +133,14 @@ fn summary(
     Statement::no(types::READY, reason, with_notes(message, notes))
 }
 
+/// Adds notes to a message, which is cut so that they fit: they say what can be done.
 fn with_notes(message: &str, notes: &[Note]) -> String {
-    std::iter::once(message)
-        .chain(notes.iter().map(|note| note.message.as_str()))
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("\n")
+    let notes = notes.iter().map(|note| note.message.as_str()).filter(|note| !note.is_empty());
+    let notes = notes.map(|note| format!("\n{note}")).collect::<String>();
+    let mut text = message.to_owned();
+    truncate_to(&mut text, MESSAGE_LIMIT.saturating_sub(notes.len()));
+    text.push_str(&notes);
+    text.trim_start_matches('\n').to_owned()
 }
 
 /// `Ready` is false: the object is being removed; `message` is what is waited for.

@@ -3,6 +3,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::object::Identity;
+use crate::status::MESSAGE_LIMIT;
 
 fn now() -> Timestamp {
     Timestamp::from_second(100).unwrap()
@@ -301,6 +302,11 @@ fn ready_explains_what_progressing_may_not() {
     let status = summarize(None, &failing, now());
     assert_eq!(one(&status, types::PROGRESSING), "True/Retrying boom");
     assert_eq!(one(&status, types::READY), "False/PermissionsMissing boom\n2.0.0 is held");
+    failing.outcome = Outcome::Retry("é".repeat(MESSAGE_LIMIT));
+    let status = summarize(None, &failing, now());
+    let ready = &find(&status.conditions, types::READY).unwrap().message;
+    assert!(ready.ends_with("é\n\n... [message truncated]\n2.0.0 is held"), "{ready}");
+    assert!(ready.len() <= MESSAGE_LIMIT);
 
     let steady = conditions([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
     let revisions = Revisions { installed: Some(installed_revision(&steady)), rolling: Vec::new() };
