@@ -12,7 +12,7 @@ use serde_json::json;
 use super::context::Context;
 use super::error::CatalogError;
 use super::newer::{newest, wanted};
-use super::plan::{Memory, Plan, has_finalizer, refresh, waiting};
+use super::plan::{Memory, Plan, has_finalizer, is_off, refresh, waiting};
 use super::registry::blocking;
 use super::store::{StoreError, whole_seconds};
 use super::taken::Looked;
@@ -74,10 +74,10 @@ async fn remove(
     blocking(move || store.remove(&name)).await
 }
 
-/// Puts our finalizer and the label with the name on the object.
+/// Puts our finalizer, unless it is switched off, and the label with the name on the object.
 async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
     let mut finalizers = catalog.finalizers().to_vec();
-    if !has_finalizer(catalog) {
+    if !has_finalizer(catalog) && !is_off(catalog) {
         finalizers.push(finalizer::DELETE_SERVER_CACHE.to_owned());
     }
     let metadata = json!({

@@ -85,7 +85,8 @@ pub(super) enum Plan {
     CleanUp,
     /// Others still hold the object that is being deleted, or nobody does.
     NoOp,
-    /// Put our finalizer and the label with the name on the object; the next reconcile continues.
+    /// Put our finalizer, unless it is switched off, and the label with the name on the object; the
+    /// next reconcile continues.
     AddMetadata,
     /// Ask the registry.
     Fetch,
@@ -99,13 +100,15 @@ pub(super) enum Plan {
 pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) -> Plan {
     let ours = has_finalizer(catalog);
     let deleting = catalog.metadata.deletion_timestamp.is_some();
-    if catalog.spec.availability() == AvailabilityMode::Unavailable {
+    let labelled = catalog.labels().get(label::METADATA_NAME) == Some(&catalog.name_any());
+    // Policies and selectors read the label of one that is switched off, too.
+    if is_off(catalog) && (deleting || labelled) {
         return Plan::Disable;
     }
     if deleting {
         return if ours { Plan::CleanUp } else { Plan::NoOp };
     }
-    if !ours || catalog.labels().get(label::METADATA_NAME) != Some(&catalog.name_any()) {
+    if !ours || !labelled {
         return Plan::AddMetadata;
     }
     match &observed.memory {
@@ -124,6 +127,11 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
             None => Plan::Fetch,
         },
     }
+}
+
+/// Returns whether the catalog is to have no content.
+pub(super) fn is_off(catalog: &ClusterCatalog) -> bool {
+    catalog.spec.availability() == AvailabilityMode::Unavailable
 }
 
 /// Returns the text of the annotation that has the registry asked when it changes.
@@ -336,7 +344,12 @@ mod tests {
         assert_eq!(decide(&deleted), Plan::CleanUp);
         deleted.metadata.finalizers = Some(vec!["example.com/other".to_owned()]);
         assert_eq!(decide(&deleted), Plan::NoOp);
-        deleted.spec.availability_mode = Some(AvailabilityMode::Unavailable);
-        assert_eq!(decide(&deleted), Plan::Disable);
+        let off = |mut catalog: ClusterCatalog| {
+            catalog.spec.availability_mode = Some(AvailabilityMode::Unavailable);
+            decide(&catalog)
+        };
+        assert_eq!([bare, unlabeled].map(off), [Plan::Disable, Plan::AddMetadata]);
+        deleted.metadata.labels = None;
+        assert_eq!(off(deleted), Plan::Disable);
     }
 }
