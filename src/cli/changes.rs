@@ -12,7 +12,7 @@ use olm_api::keys::manager;
 use olm_core::annotations::is_paused;
 use olm_core::object::Object;
 use olm_core::plan::differences;
-use olm_core::revision::without_refused;
+use olm_core::revision::{tool_of, without_refused};
 use olm_core::yaml::to_yaml;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -29,10 +29,6 @@ pub(crate) const ATTEMPTS: usize = 5;
 /// Managers that put back what somebody else changes, by how their names begin.
 const KEEPERS: [&str; 5] =
     ["argocd", "kustomize-controller", "helm-controller", "fleet", "cluster-olm-operator"];
-
-/// Prefixes of the labels that such a manager sets on its objects.
-const LABELS: [&str; 3] =
-    ["argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/"];
 
 /// Adds the members of one object to another, at every depth.
 fn add(into: &mut Value, more: &Value) {
@@ -249,8 +245,8 @@ pub(crate) fn keeper<'a>(mut managers: impl Iterator<Item = &'a str>) -> Option<
 pub(crate) fn kept_by(object: &impl ResourceExt) -> Option<&str> {
     let managers = object.managed_fields().iter();
     let keeper = keeper(managers.filter_map(|entry| entry.manager.as_deref()));
-    let of_keeper = |label: &&str| LABELS.iter().any(|begin| label.starts_with(begin));
-    keeper.or_else(|| object.labels().keys().map(String::as_str).find(of_keeper))
+    let mut labels = object.labels().keys().map(String::as_str);
+    keeper.or_else(|| labels.find(|label| tool_of(label).is_some()))
 }
 
 /// Returns the same for an object of any kind.

@@ -29,8 +29,12 @@ pub enum ApplyError {
         text: String,
     },
     /// Objects of a phase belong to somebody else; the whole text.
-    #[error("{0}")]
-    Collisions(String),
+    #[error("{text}")]
+    Collisions {
+        text: String,
+        /// Who manages those without a controller, and what to do.
+        managed: Option<String>,
+    },
     /// The cluster does not serve a kind.
     #[error("phase {phase}: kind {kind}.{group} is not served by the cluster")]
     Unserved {
@@ -117,7 +121,7 @@ impl Classify for ApplyError {
         match self {
             Self::InvalidRevision(_)
             | Self::InvalidPhase { .. }
-            | Self::Collisions(_)
+            | Self::Collisions { .. }
             | Self::Unserved { .. }
             | Self::Gone(_) => Disposition::Wait(FLAT_DELAY),
             Self::Api { disposition, .. } => *disposition,

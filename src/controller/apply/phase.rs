@@ -193,7 +193,7 @@ impl Applier {
                 _ => continue,
             };
             if let Decision::Collide(owner) = self.revision.decide(live.as_ref(), *protection) {
-                collisions.push(Collision { object: identity, owner });
+                collisions.push(Collision::of(identity, owner, live.as_ref()));
             }
         }
         collisions
@@ -447,7 +447,8 @@ fn reject_collisions(index: usize, observed: &[Observed<'_>]) -> Result<(), Appl
         .iter()
         .filter_map(|one| {
             let Decision::Collide(owner) = &one.decision else { return None };
-            Some(Collision { object: one.wanted.object.identity(), owner: owner.clone() })
+            let object = one.wanted.object.identity();
+            Some(Collision::of(object, owner.clone(), one.live.as_ref()))
         })
         .collect();
     reject(index, &collisions)
@@ -457,7 +458,8 @@ fn reject(index: usize, collisions: &[Collision]) -> Result<(), ApplyError> {
     if collisions.is_empty() {
         return Ok(());
     }
-    Err(ApplyError::Collisions(status::collisions(index, collisions)))
+    let text = status::collisions(index, collisions);
+    Err(ApplyError::Collisions { text, managed: status::managed(collisions) })
 }
 
 /// Returns whether the API server refused the object itself, and not the sender.
@@ -575,6 +577,6 @@ mod tests {
         let applier = applier(Some(live(Some("another"), false)));
         let phase = phase(CollisionProtection::Prevent);
         let error = applier.observe_phase(0, &phase).await.unwrap_err();
-        assert!(matches!(error, ApplyError::Collisions(_)), "{error}");
+        assert!(matches!(error, ApplyError::Collisions { .. }), "{error}");
     }
 }

@@ -1,16 +1,17 @@
 //! The status after a reconcile.
 
 use jiff::Timestamp;
-use olm_api::conditions::types;
+use olm_api::conditions::{Reason, types};
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::revision::{Outcome, statements};
-use olm_core::status::{is_true, object_set, object_set_ready, put_ready, remove_condition};
+use olm_core::status::{Note, is_true, object_set, object_set_ready, put_ready, remove_condition};
 
-use super::ended::Ended;
+use super::ended::{Ended, Settled};
 use super::unserved_kinds::names;
 use super::{Context, ObjectSetError};
 use crate::account::GuardError;
+use crate::apply::ApplyError;
 use crate::cluster::RequestError;
 
 fn failure(err: &ObjectSetError) -> Outcome {
@@ -20,6 +21,14 @@ fn failure(err: &ObjectSetError) -> Outcome {
         ObjectSetError::Guard(GuardError::Reserved(_)) => Outcome::Invalid(text),
         _ => Outcome::Failed(text),
     }
+}
+
+/// Returns who manages objects that the revision may not take.
+fn managed(result: &Result<Settled, ObjectSetError>) -> Option<Note> {
+    let Err(ObjectSetError::Apply(ApplyError::Collisions { managed, .. })) = result else {
+        return None;
+    };
+    Some(Note { reason: Reason::Retrying, message: managed.clone()? })
 }
 
 /// Writes the status, if it says anything new. Returns the revision as it is then.
@@ -60,7 +69,8 @@ pub(super) async fn report(
     if !outcome.is_paused() && !counts {
         remove_condition(&mut status.conditions, types::PAUSED);
     }
-    let ready = object_set_ready(&status.conditions, generation);
+    let notes: Vec<_> = managed(&ended.result).into_iter().collect();
+    let ready = object_set_ready(&status.conditions, generation, &notes);
     put_ready(&mut status.conditions, ready, stalled, generation, now);
     if status.observed_phases.is_empty() {
         status.observed_phases.clone_from(&ended.observed);

@@ -28,9 +28,10 @@ mod tests;
 mod typed;
 mod workload;
 
+pub(crate) use adopt::CLASSIC;
 pub use adopt::{
     Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, is_retained_for,
-    removal,
+    manager, removal, tool_of,
 };
 pub use error::{RevisionError, check_annotations};
 pub use fixed::Fixed;

@@ -317,6 +317,23 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
     assert_eq!(got, want);
 }
 
+// applying.md 2.4: who manages an object without a controller
+#[rstest]
+#[case::nobody(json!({"labels": {"app": "x"}}), None)]
+#[case::argo_cd(json!({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}), Some("Argo CD"))]
+#[case::flux(json!({"labels": {"helm.toolkit.fluxcd.io/name": "x"},
+    "annotations": {"meta.helm.sh/release-name": "x"}}), Some("Flux"))]
+#[case::helm(json!({"annotations": {"meta.helm.sh/release-name": "x",
+    "meta.helm.sh/release-namespace": "n"}}), Some("Helm release n/x"))]
+#[case::classic(json!({"labels": {"olm.owner": "x"}}), Some("OLM Classic"))]
+#[case::csv(json!({"ownerReferences": [{"kind": "ClusterServiceVersion"}]}), Some("OLM Classic"))]
+#[case::owner(json!({"ownerReferences": [{"kind": "Lamp", "name": "x"}]}), Some("Lamp x"))]
+#[case::revision(json!({"ownerReferences": [{"kind": "ClusterObjectSet", "name": "x-1"}]}), None)]
+fn who_manages_an_object_shows(#[case] metadata: Value, #[case] want: Option<&str>) {
+    let live = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    assert_eq!(super::manager(&live).as_deref(), want);
+}
+
 // ours: what a user may have taken over
 #[rstest]
 #[case::all("all", live(None, None), "adopt")]

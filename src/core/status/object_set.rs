@@ -1,12 +1,18 @@
 //! The conditions of a `ClusterObjectSet` (api.md 3.6).
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use olm_api::ObservedPhase;
 use olm_api::conditions::{Reason, status, types};
 
 use super::{Statement, find, is_true};
-use crate::error::quote;
-use crate::object::Identity;
+use crate::error::{first_of, quote};
+use crate::object::{Identity, Object};
+use crate::revision::{CLASSIC, manager};
+
+/// Managers that are named of those of objects that collide.
+const NAMED: usize = 3;
 
 pub(super) const ARCHIVED: &str = "revision is archived";
 
@@ -170,6 +176,35 @@ pub struct Collision {
     pub object: Identity,
     /// The controller of the object, if it has one.
     pub owner: Option<OwnerReference>,
+    /// Who manages it without being its controller, if that shows.
+    pub manager: Option<String>,
+}
+
+impl Collision {
+    /// Returns the collision with an object as it is on the cluster.
+    pub fn of(object: Identity, owner: Option<OwnerReference>, live: Option<&Object>) -> Self {
+        let live = live.filter(|_| owner.is_none());
+        Self { object, owner, manager: live.and_then(manager) }
+    }
+}
+
+const MANAGED: &str = "objects that this bundle also contains are managed by ";
+
+/// Returns the line about who manages objects that have no controller, and what to do.
+pub fn managed(collisions: &[Collision]) -> Option<String> {
+    let managers: BTreeSet<_> = collisions.iter().filter_map(|it| it.manager.as_deref()).collect();
+    let way = if managers.contains(CLASSIC) {
+        "move them first, with kubectl olm migrate from-classic"
+    } else {
+        "remove or detach them there first"
+    };
+    let is_any = !managers.is_empty();
+    is_any.then(|| format!("{MANAGED}{}: {way}", first_of(managers, NAMED)))
+}
+
+/// Returns the line of [`managed`] in `Ready` of an object set.
+pub fn managed_line(ready: &str) -> Option<&str> {
+    ready.lines().find(|line| line.starts_with(MANAGED))
 }
 
 const COLLISIONS: &str = "revision object collisions";

@@ -48,14 +48,18 @@ pub fn catalog_ready(
 
 /// Returns `Ready` of a `ClusterObjectSet`: true when its objects are rolled out and available, or
 /// when it is archived, as its spec wants it.
-pub fn object_set_ready(conditions: &[Condition], generation: Option<i64>) -> Statement {
+pub fn object_set_ready(
+    conditions: &[Condition],
+    generation: Option<i64>,
+    notes: &[Note],
+) -> Statement {
     let progressing = find(conditions, types::PROGRESSING);
     if progressing.is_some_and(|found| found.reason == Reason::Archived.as_str()) {
         return Statement::yes(types::READY, Reason::Archived, object_set::ARCHIVED);
     }
     let wanted = [types::AVAILABLE, types::PROGRESSING];
     let all_well = "The objects are rolled out and available.";
-    summary(conditions, generation, (&[], false), &wanted, all_well)
+    summary(conditions, generation, (notes, false), &wanted, all_well)
 }
 
 /// Puts `Ready`, and what kstatus reads before it: `Stalled` where only a change by a person helps,

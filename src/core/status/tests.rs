@@ -175,7 +175,7 @@ mod object_sets {
             controller: Some(true),
             block_owner_deletion: None,
         };
-        let collision = |owner| Collision { object: claim(), owner };
+        let collision = |owner| Collision::of(claim(), owner, None);
         insta::assert_snapshot!(collisions(3, &[collision(Some(owner)), collision(None)]), @r#"
         revision object collisions in phase 3
         Object PersistentVolumeClaim.v1 ns/test-pvc

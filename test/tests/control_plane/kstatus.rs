@@ -83,7 +83,7 @@ fn summarized(revisions: Result<Revisions<'_>, String>, outcome: Outcome, notes:
 
 fn set(statements: impl IntoIterator<Item = Statement>, stalled: Option<Statement>) -> Value {
     let mut conditions = put(statements);
-    let ready = object_set_ready(&conditions, Some(GENERATION));
+    let ready = object_set_ready(&conditions, Some(GENERATION), &[]);
     put_ready(&mut conditions, ready, stalled, Some(GENERATION), now());
     conditioned("ClusterObjectSet", &conditions)
 }

@@ -180,12 +180,15 @@ fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
     Some(Note { reason: Reason::RollingOut, message: line.to_owned() })
 }
 
-/// Returns what can be done where objects of the newest revision are controlled by nobody, or by
-/// somebody else.
+/// Returns what can be done where objects of the newest revision are controlled by nobody, or
+/// managed by somebody else.
 fn collision(revisions: &Revisions<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
     let found = &find(newest.conditions, types::PROGRESSING)?.message;
-    let message = if object_set::may_be_adopted(found) {
+    let ready = find(newest.conditions, types::READY).map_or("", |ready| &ready.message);
+    let message = if let Some(line) = object_set::managed_line(ready) {
+        line.to_owned()
+    } else if object_set::may_be_adopted(found) {
         text::adoptable()
     } else {
         let (kind, name) = object_set::other_owner(found)?;

@@ -3,7 +3,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::object::Identity;
-use crate::status::MESSAGE_LIMIT;
+use crate::status::{MESSAGE_LIMIT, object_set_ready};
 
 fn now() -> Timestamp {
     Timestamp::from_second(100).unwrap()
@@ -253,14 +253,27 @@ fn ready_names_what_can_be_done_about_a_collision(
         namespace: "lamps".to_owned(),
         name: "lamp".to_owned(),
     };
-    let text = object_set::collisions(0, &[object_set::Collision { object, owner }]);
-    let says = conditions([retrying(&*text)]);
+    let mut collision = object_set::Collision { object, owner, manager: None };
+    let text = object_set::collisions(0, std::slice::from_ref(&collision));
+    let mut says = conditions([retrying(&*text)]);
     let revisions = Revisions { installed: None, rolling: vec![rolling(&says)] };
     let status = summarize(None, &pass(revisions, Outcome::Settled), now());
     let ready = one(&status, types::READY);
     assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
     assert!(ready.contains(note), "{ready}");
     assert!(!ready.contains("  "), "{ready}");
+    collision.manager = Some("Flux".to_owned());
+    let message = object_set::managed(&[collision]).unwrap();
+    let notes = [Note { reason: Reason::Retrying, message }];
+    let managed = object_set_ready(&says, None, &notes);
+    managed.put(&mut says, None, now());
+    let revisions = Revisions { installed: None, rolling: vec![rolling(&says)] };
+    let ready = one(&summarize(None, &pass(revisions, Outcome::Settled), now()), types::READY);
+    let note = "managed by Flux: remove or detach them there first";
+    assert_eq!(
+        ready,
+        format!("False/Retrying {text}\nobjects that this bundle also contains are {note}")
+    );
 }
 
 // api.md T18
