@@ -187,8 +187,8 @@ impl Reconciler {
                 let error = &unreadable.error;
                 tracing::warn!(controller, name, error, "the object does not follow its schema");
                 let note = format!(
-                    "the object does not follow the schema of this version, and nothing is done about it, \
-                     not even its deletion, until it is changed: {error}"
+                    "the object is invalid for this version of the controller and is not reconciled; its \
+                     deletion waits, too, until it is corrected: {error}"
                 );
                 let event = event(EventType::Warning, Reason::InvalidConfiguration, note);
                 self.record(&event, &object.object_ref(&())).await;

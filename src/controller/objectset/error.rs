@@ -34,8 +34,8 @@ pub enum ObjectSetError {
     /// It is archived, and what it installed is not known: its content is gone, and its account may
     /// not list these kinds.
     #[error(
-        "what only this revision installed stays: its content is gone, and its account may not list \
-         {}; it continues when the content is back or the account may list them",
+        "objects of this revision cannot be removed: its content is lost and its account may not list \
+         {}; restore the content or grant list",
         .0.join(", ")
     )]
     Unlisted(Vec<&'static str>),

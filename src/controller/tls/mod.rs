@@ -162,7 +162,7 @@ impl Offer {
             [] => return Ok(Self { profile, note: None }),
             [..] => format!("not supported are {}", lacking.join(", ")),
         };
-        let note = format!("the TLS profile is stricter than asked: {why}; {offered}");
+        let note = format!("the TLS profile is stricter than requested: {why}; {offered}");
         Ok(Self { profile, note: Some(note) })
     }
 }

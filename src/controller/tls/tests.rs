@@ -102,7 +102,7 @@ async fn what_go_has_and_we_have_not_is_left_out_and_said_once() {
     ];
     let warnings = args(&flags).unwrap().warnings();
     let want = format!(
-        "the TLS profile is stricter than asked: not supported are TLSv1.0, {}, secp521r1; TLS 1.2 \
+        "the TLS profile is stricter than requested: not supported are TLSv1.0, {}, secp521r1; TLS 1.2 \
          and 1.3 are offered",
         LACKING[..10].join(", ")
     );
@@ -255,7 +255,7 @@ fn what_the_cluster_asks_for_and_is_not_known_stops_nothing() {
             {"ciphers": ciphers, "minTLSVersion": lowest, "groups": groups}}))
     };
     let taken = custom(&["DES-CBC3-SHA"], "VersionTLS11", &[]).unwrap();
-    let note = "the TLS profile is stricter than asked: not supported are TLSv1.1, DES-CBC3-SHA; TLS \
+    let note = "the TLS profile is stricter than requested: not supported are TLSv1.1, DES-CBC3-SHA; TLS \
                 1.3 alone is offered";
     assert_eq!(taken.note.as_deref(), Some(note));
     assert!(custom(&[], "VersionTLS14", &[]).is_err());

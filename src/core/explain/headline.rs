@@ -205,7 +205,7 @@ impl Report<'_> {
         let first = unread.first()?;
         let names: Vec<_> = unread.iter().map(|catalog| catalog.name).collect();
         let what =
-            format!("catalog {} cannot be read and could change the answer", names.join(", "));
+            format!("catalog {} cannot be read and could offer another version", names.join(", "));
         let way = self.text_of(|it| matches!(it, Suggestion::DisableCatalog { .. }));
         Some((first.state.code(), std::iter::once(what).chain(way).collect()))
     }

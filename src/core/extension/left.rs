@@ -33,8 +33,8 @@ impl Left {
             "; upgradeConstraintPolicy SelfCertified installs another version over them"
         };
         let message = format!(
-            "objects without an owner are of version {}, which is installed before any other, so that \
-             updates follow the catalog{hint}",
+            "existing objects without an owner belong to version {}; it is installed first, so that \
+             later updates follow the update path{hint}",
             self.version
         );
         self.excluded_by.is_none().then_some(Note { reason: Reason::Retrying, message })

@@ -73,7 +73,7 @@ fn difference(
 
 fn offered(update: Option<&UpdateStatus>) -> String {
     update.map_or_else(
-        || "nothing newer is held back".to_owned(),
+        || "no update is held".to_owned(),
         |update| format!("{}: {}", update.reason, update.message),
     )
 }
@@ -156,7 +156,7 @@ mod tests {
     #[case::the_same_update(Ok(keep("1.0.0")), update(), update(), None)]
     #[case::another_update(
         Ok(keep("1.0.0")), update(), json!(null),
-        Some(("NextMajorHeld: 2.0.0 is held", "nothing newer is held back"))
+        Some(("NextMajorHeld: 2.0.0 is held", "no update is held"))
     )]
     #[case::another_bundle(
         Ok(keep("1.1.0")), json!(null), json!(null), Some(("all well", "p.v1.1.0 would be rolled out"))

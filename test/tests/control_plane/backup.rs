@@ -118,7 +118,7 @@ async fn what_is_restored_without_its_owner_is_taken_over_as_ready_says() {
     let way_out = format!("annotation {}: all", policy::ADOPT);
     let texts = [
         "revision object collisions",
-        "objects without an owner are of version 1.0.0",
+        "existing objects without an owner belong to version 1.0.0",
         way_out.as_str(),
     ];
     let is_named = |ready: &Condition| texts.iter().all(|text| ready.message.contains(text));

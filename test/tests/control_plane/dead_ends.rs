@@ -270,7 +270,7 @@ async fn an_archived_revision_without_content_says_what_it_waits_for() {
     images::push_bundle(&image, other).await;
     lose_content(&scene, 1);
     go_on(&extension).await;
-    for text in ["what only this revision installed stays", "may not list", "ConfigMap"] {
+    for text in ["objects of this revision cannot be removed", "may not list", "ConfigMap"] {
         scene.reports(&scene.revision(1), text).await;
     }
     assert!(scene.get("configmap", &scene.package.second_config_map()).is_some());

@@ -122,7 +122,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
         }
     }
     if errors.is_empty() {
-        let message = format!("let pass by {}: {}", policy::CRD_SAFETY_ALLOW, waived.join("\n"));
+        let message =
+            format!("allowed by annotation {}: {}", policy::CRD_SAFETY_ALLOW, waived.join("\n"));
         let note = Note { reason: Reason::CrdUpgradeWaived, message };
         return Ok(if waived.is_empty() { Vec::new() } else { vec![note] });
     }

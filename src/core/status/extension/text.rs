@@ -9,7 +9,7 @@ pub const NOTHING_INSTALLED: &str = "No bundle installed";
 
 /// `Installed` is unknown: another installer may have installed it, and its status does not tell.
 pub const NOT_TAKEN_OVER: &str =
-    "not known before the installation of an earlier controller is taken over";
+    "unknown until the installation of the previous controller has been taken over";
 
 /// `Progressing` while reading the installed revision fails (row 8).
 pub const READING_INSTALLED: &str = "retrying to get installed bundle";
