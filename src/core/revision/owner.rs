@@ -158,9 +158,10 @@ pub fn has_finalizer(revision: &ClusterObjectSet) -> bool {
     has(&revision.metadata, finalizer::TEARDOWN)
 }
 
-/// Says whether Kubernetes was asked to keep the dependents of an object that is being deleted.
+/// Says whether Kubernetes was asked to keep the dependents of an object that is being deleted. Such
+/// a deletion sets the finalizer and the time together; anyone may set the finalizer before it.
 pub fn has_orphan_finalizer(metadata: &ObjectMeta) -> bool {
-    has(metadata, finalizer::ORPHAN)
+    metadata.deletion_timestamp.is_some() && has(metadata, finalizer::ORPHAN)
 }
 
 /// Returns whether the objects of an extension are kept when it is deleted: Kubernetes was asked to
@@ -330,6 +331,7 @@ mod tests {
         };
         let (began, other) = (Some("2026-01-01T00:00:00Z"), Some("2025-01-01T00:00:00Z"));
         assert!(extension(&["orphan"], None, began));
+        assert!(!extension(&["orphan"], None, None));
         assert!(extension(&[], began, began));
         assert!(!extension(&[], None, began));
         assert!(!extension(&[], other, began));

@@ -1,5 +1,6 @@
 //! What users may do to an extension that names a service account.
 
+use olm_api::keys::annotation::ORPHANED;
 use olm_api::keys::policy::{ACCEPT_IMAGE as ACCEPT, APPROVE};
 use olm_test::prelude::*;
 
@@ -25,6 +26,9 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
     refused(json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}));
     refused(json!({"spec": {"config": {"configType": "Inline", "inline": {"a": "b"}}}}));
     refused(json!({"metadata": {"annotations": {ACCEPT: "sha256:a"}}}));
+    // A deletion would leave what is installed.
+    refused(json!({"metadata": {"annotations": {ORPHANED: "2026-01-01T00:00:00Z"}}}));
+    refused(json!({"metadata": {"finalizers": ["orphan"]}}));
     // Removing the service account would also remove the next check.
     refused(json!({"spec": {"serviceAccount": null}}));
     refused(json!({"spec": null}));
@@ -48,6 +52,12 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
         let change = json!({"metadata": {"annotations": {ACCEPT: value}}});
         assert_refused(&tenant.merges(CE, &made.name, &change), &refusal("p43"));
     }
+    // The controller marks an orphaning deletion, whatever became of the account.
+    let finalizers = ("olm.operatorframework.io", "clusterextensions/finalizers");
+    tenant.grant("update", finalizers, Some(&made.name), None);
+    let mark = json!({"metadata": {"annotations": {ORPHANED: "2026-01-01T00:00:00Z"}}});
+    let merges = || tenant.merges(CE, &made.name, &mark);
+    wait::done("with the controller's right it is marked", super::STEP, merges).await;
 }
 
 // P44

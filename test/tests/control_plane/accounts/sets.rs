@@ -56,6 +56,7 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
     let mut set = object_set("p46-change", &recorded("default", "mine"));
     set["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "uid": "4-5-6"}]);
+    set["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": "p46-ours"});
     let made = Made::new(&writer.cluster, COS, &set);
     let owner = |controller: Value| {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "olm.operatorframework.io/v1",
@@ -63,6 +64,7 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
             "controller": controller}]}})
     };
     let note = |key: &str, value: &str| json!({"metadata": {"annotations": {format!("{key}.olm.operatorframework.io/x"): value}}});
+    let record = |key: &str| json!({"metadata": {"annotations": {key: "9.9.9"}}});
     let account = |namespace, name| json!({"metadata": {"annotations": recorded(namespace, name)}});
     for change in [
         json!({"spec": {"lifecycleState": "Archived"}}),
@@ -73,6 +75,8 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
         account("default", "yours"),
         json!({"metadata": {"annotations": null}}),
         note("policy", "y"),
+        record("olm.operatorframework.io/bundle-version"),
+        record("olm.properties"),
     ] {
         let answer = writer.merges(COS, &made.name, &change);
         assert_refused(&answer, &refusal("p46-change"));
@@ -81,6 +85,11 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
         let answer = writer.merges(COS, &made.name, &harmless);
         assert!(answer.is_ok(), "{harmless}: {answer:?}");
     }
+    // The controller records what it installs, whatever became of the account.
+    let finalizers = ("olm.operatorframework.io", "clusterextensions/finalizers");
+    writer.grant("update", finalizers, Some("p46-ours"), None);
+    let merges = || writer.merges(COS, &made.name, &record("olm.properties"));
+    wait::done("with the controller's right it is recorded", super::STEP, merges).await;
     writer.grant("use", ACCOUNTS, Some("mine"), Some("default"));
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
     let merges = || writer.merges(COS, &made.name, &archive);
