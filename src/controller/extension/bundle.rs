@@ -15,7 +15,7 @@ use olm_image::{Digest, ImageRef, PullError, Puller, Resolved, pull_bundle};
 
 use super::Attempt;
 use super::certificates::Certificates;
-use super::content::{BundleContent, PlacedBundle, RenderRequest};
+use super::content::{BundleContent, PlacedBundle, RenderRequest, checked};
 use super::error::ContentError;
 use super::turns::Turn;
 
@@ -112,13 +112,13 @@ impl Attempt<'_> {
     ) -> RenderRequest {
         let features = self.ctx.settings.features();
         let rendering = Rendering::of(self.extension, target, features, (provider, self.extras));
-        (resolved.digest().clone(), rendering)
+        (checked(resolved), rendering)
     }
 
     /// Returns which bundle is to be installed where.
     pub(super) fn place(&self, resolved: &Resolved) -> PlacedBundle {
         let namespace = &self.extension.spec.namespace;
-        (resolved.digest().clone(), namespace.clone())
+        (checked(resolved), namespace.clone())
     }
 
     /// Pulls and reads a bundle, in place of those that no revision in use was made of.

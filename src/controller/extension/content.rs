@@ -8,7 +8,7 @@ use olm_core::extension::Rendering;
 use olm_core::object::Object;
 use olm_core::render::{CertificateNeeds, CertificateRequest};
 use olm_core::revision::{Phase, phases};
-use olm_image::Digest;
+use olm_image::{Digest, Resolved};
 
 use super::error::ContentError;
 use crate::recent::Recent;
@@ -32,8 +32,17 @@ pub(super) struct BundleContent {
     pub(super) warnings: Vec<String>,
 }
 
+/// The digest of a bundle, and what its signatures have to satisfy: what was checked against another
+/// demand is pulled again.
+pub(super) type Checked = (Digest, Option<String>);
+
+/// Returns which bundle was asked for, and what its signatures have to satisfy.
+pub(super) fn checked(resolved: &Resolved) -> Checked {
+    (resolved.digest().clone(), resolved.demanded())
+}
+
 /// Everything content depends on.
-pub(super) type RenderRequest = (Digest, Rendering);
+pub(super) type RenderRequest = (Checked, Rendering);
 
 impl BundleContent {
     /// Renders a bundle.
@@ -49,7 +58,7 @@ impl BundleContent {
 }
 
 /// A bundle in a namespace.
-pub(super) type PlacedBundle = (Digest, String);
+pub(super) type PlacedBundle = (Checked, String);
 
 /// The contents rendered last, what their bundles need certificates for, and who is settled with
 /// them.
@@ -69,5 +78,39 @@ impl Rendered {
     /// Forgets what was rendered for an extension, whose reconciles will be rare from now on.
     pub(super) fn forget(&self, extension: &str) {
         self.contents.retain(|(_, rendering)| rendering.extension() != extension);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_image::policy::PolicyPath;
+    use olm_image::{ImageRef, PullConfig, Puller};
+    use serde_json::json;
+
+    use super::*;
+
+    const KEY: &str = "LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0KTUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowREF\
+        RY0RRZ0FFL0Y0bTY1dTk3Y3NBSkllSlpnTzFVcExOUm93KwpaQ0Y5bzdsbTBGRWZLYnBhNXFoUE\
+        1FVGVucHJtUGNvcXowNVVpTnZ4eHd3VlFtTnZZKzMvcWUrd3JRPT0KLS0tLS1FTkQgUFVCTElDI\
+        EtFWS0tLS0tCg==";
+
+    #[tokio::test]
+    async fn what_was_made_of_a_bundle_does_not_count_under_another_signature_policy() {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = PolicyPath { file: folder.path().join("policy.json"), required: false };
+        let file = policy.file.clone();
+        let puller = Puller::new(PullConfig { policy, ..PullConfig::default() });
+        let image: ImageRef = format!("r.io/b@{}", Digest::sha256(b"b")).parse().unwrap();
+        let rendered = Rendered::default();
+        let place = async || {
+            let resolved = puller.resolve(&image).await.unwrap();
+            (checked(&resolved), "ns".to_owned())
+        };
+        let needs = CertificateNeeds { requests: Vec::new(), brings_cert_manager: false };
+        rendered.needs.put(place().await, Arc::new(needs), 0);
+        assert!(rendered.needs.get(&place().await).is_some());
+        let rule = json!({"type": "sigstoreSigned", "keyData": KEY});
+        std::fs::write(file, json!({"default": [rule]}).to_string()).unwrap();
+        assert!(rendered.needs.get(&place().await).is_none());
     }
 }

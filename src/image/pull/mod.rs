@@ -148,7 +148,7 @@ impl Resolved {
     }
 
     /// Returns a digest of what the signatures of the image have to satisfy; `None` if it needs none.
-    pub(crate) fn demanded(&self) -> Option<String> {
+    pub fn demanded(&self) -> Option<String> {
         self.demand.as_ref().map(|demand| demand.fingerprint())
     }
 }
