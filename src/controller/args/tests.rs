@@ -230,6 +230,8 @@ fn what_does_nothing_is_said() {
         "--webhook-server-port=9443",
         "--catalog-lease=n/l",
         "--feature-gates=OfTomorrow=false",
+        "--require-approval",
+        "--account-policy=off",
     ]);
     let subjects = [
         "AllAlpha",
@@ -244,6 +246,7 @@ fn what_does_nothing_is_said() {
         "--pprof-bind-address",
         "--webhook-server-port",
         "--catalog-lease",
+        "--require-approval",
     ];
     assert_eq!(told.len(), subjects.len(), "{told:#?}");
     for (warning, subject) in told.iter().zip(subjects) {

@@ -1,10 +1,12 @@
 //! What the flags of this start do not do.
 
+use olm_core::guard::AccountPolicy;
+
 use super::value::{BOXCUTTER_GATE, GATES_WITHOUT_EFFECT};
 use super::{Args, ServingCertificates, TlsProfile, in_pod};
 
 impl Args {
-    /// Returns a warning for each flag without effect, one sentence each.
+    /// Returns a warning for each flag without effect, or with less than it says, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for (name, reason) in GATES_WITHOUT_EFFECT {
@@ -42,6 +44,10 @@ impl Args {
         warn(self.catalog_lease.is_some() && !self.leader_elect, text);
         let text = "--auth-file does nothing in a pod: use --global-pull-secret";
         warn(self.auth_file.is_some() && in_pod(), text);
+        let text = "with --account-policy=off the approvals that --require-approval asks for may be \
+                    written by anyone who can edit extensions, unless policy \
+                    clusterextension-approve is in force";
+        warn(self.require_approval && self.account_policy == AccountPolicy::Off, text);
         warnings
     }
 }

@@ -16,6 +16,7 @@ use olm_core::extension::holds::{
 use olm_core::extension::{
     Goal, Policy, RevisionSource, desired, forced_step, plan_digest, retagged,
 };
+use olm_core::guard;
 use olm_core::object::Object;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{
@@ -192,8 +193,18 @@ impl Attempt<'_> {
             return Ok(false);
         }
         let plan = plan_digest(self.extension, desired);
-        let is_approved = policy.demand(target, None, true).allows(&plan);
-        Ok(is_approved || !self.carries_out(&plan, desired).await)
+        let mut counted = Ok(());
+        if policy.demand(target, None, true).allows(&plan) {
+            // It counts if whoever wrote it was asked whether they may.
+            counted = self.ctx.guard.admit(guard::Policy::Approve, false).await;
+            if counted.is_ok() {
+                return Ok(true);
+            }
+        }
+        if self.carries_out(&plan, desired).await {
+            return Ok(false);
+        }
+        Ok(counted.map(|()| true)?)
     }
 
     /// Returns whether the newest revision matches a plan already: it may differ in the CA of

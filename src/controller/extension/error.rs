@@ -191,6 +191,9 @@ pub enum ContentError {
     /// The content of the revision to go back to cannot be read.
     #[error(transparent)]
     Stored(#[from] RefError),
+    /// Its approval does not count.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// Something holds it.
     #[error(transparent)]
     Held(#[from] Hold),
@@ -308,6 +311,7 @@ impl Classify for ContentError {
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),
             Self::Owned(error) => error.disposition(),
+            Self::Guard(error) => error.disposition(),
         }
     }
 }

@@ -128,7 +128,9 @@ async fn each_step_in_a_labelled_namespace_waits_for_its_approval() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_may_require_approval_of_every_extension() {
-    let (cluster, _controller) = cluster::started("approvals", &["--require-approval"]).await;
+    let args = ["--require-approval", "--account-policy=require"];
+    let (cluster, controller) = cluster::started("approvals", &args).await;
+    let plane = cluster.plane;
     let scene = Scene::of(cluster, "foureyesall", &["1.0.0"]).await;
     // What the namespace says does not loosen it.
     require(&scene, "false");
@@ -143,7 +145,15 @@ async fn a_controller_may_require_approval_of_every_extension() {
     let (_, errors) = olm(&scene, &["approve", &scene.name, "--version", "1.0.0"]).good();
     assert!(errors.contains("has to be approved by its plan, too"), "{errors}");
     is_not_got_past(&scene, &extension, "1.0.0").await;
+    // While nobody is asked who approves, no approval counts.
+    let policy = "clusterextension-approve";
+    plane.kubectl(&["delete", "validatingadmissionpolicybinding", policy]);
+    let line = format!("olm_account_policy_enforced{{policy=\"{policy}\"}} 0");
+    controller.measures(&[line]).await;
     approve(&scene);
+    let text = format!("admission policy \"{policy}\" is not in force");
+    extension.shows("Progressing", "True", "Retrying", &text).await;
+    plane.apply_policies();
     extension.installed("1.0.0").await;
     extension.delete().await;
 }
