@@ -170,7 +170,8 @@ pub struct Args {
     #[arg(long)]
     pub forbidden_service_accounts: Option<AccountPatterns>,
 
-    /// Use the account that an extension names, or ignore the field, as upstream v1.11 does.
+    /// Use the account that an extension names, or ignore the field, as upstream v1.11 does; no
+    /// policy checks then who may use the default account, so --account-policy=require is refused.
     #[arg(long, value_parser = words::<NamedServiceAccount>(), default_value = "use")]
     pub named_service_account: NamedServiceAccount,
 

@@ -254,6 +254,18 @@ fn what_does_nothing_is_said() {
     }
 }
 
+// deploying.md 6.3
+#[rstest]
+#[case(&["--account-policy=require"], false)]
+#[case(&["--named-service-account=ignore", "--account-policy=off"], false)]
+#[case(&["--named-service-account=ignore", "--account-policy=require"], true)]
+fn names_are_not_ignored_where_the_policies_are_required(
+    #[case] flags: &[&str],
+    #[case] refused: bool,
+) {
+    assert_eq!(parsed(flags).contradiction().is_some(), refused);
+}
+
 #[test]
 fn leases_have_upstreams_names_unless_told_otherwise() {
     let lease = |flags: &[&str], component| {

@@ -1,6 +1,7 @@
 //! What the flags of this start do not do.
 
 use olm_core::guard::AccountPolicy;
+use olm_core::settings::NamedServiceAccount;
 
 use super::value::{BOXCUTTER_GATE, GATES_WITHOUT_EFFECT};
 use super::{Args, ServingCertificates, TlsProfile, in_pod};
@@ -49,5 +50,15 @@ impl Args {
                     clusterextension-approve is in force";
         warn(self.require_approval && self.account_policy == AccountPolicy::Off, text);
         warnings
+    }
+
+    /// Returns why these flags cannot be obeyed together.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let ignores = self.named_service_account == NamedServiceAccount::Ignore;
+        (ignores && self.account_policy == AccountPolicy::Require).then_some(
+            "--account-policy=require cannot be obeyed with --named-service-account=ignore: who names \
+             an account that they may use gets the default one, and no admission policy asks for the \
+             right on that",
+        )
     }
 }

@@ -92,6 +92,9 @@ pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
     for warning in args.warnings() {
         tracing::warn!("{warning}");
     }
+    if let Some(text) = args.contradiction() {
+        bail!("{text}");
+    }
     let components: Vec<Component> = [Component::Catalogs, Component::Extensions, Component::Gate]
         .into_iter()
         .filter(|component| args.runs(*component, program))
