@@ -129,8 +129,7 @@ async fn openshift(client: &Client) -> Option<Row> {
             }
             _ => {
                 let text = format!("{OPERATOR} is active, and would restore its Deployments");
-                // To kubectl, `olm` alone is the category of OLM Classic's kinds.
-                let hint = "kubectl patch olms.operator.openshift.io cluster --type merge -p '{\"spec\":{\"managementState\":\"Unmanaged\"}}'";
+                let hint = "stop it with an entry in ClusterVersion spec.overrides: step 2 of docs/openshift.md";
                 Row::problem(text, hint)
             }
         },
