@@ -20,6 +20,8 @@ pub use write::{to_yaml, to_yaml_stream};
 use serde_json::Value;
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod tests;
 
 /// Returns the keys that a map of the first document has twice, each with line and column of the value

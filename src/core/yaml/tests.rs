@@ -3,6 +3,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture::cases;
+
+const CASES: &str = include_str!("../testdata/yaml/cases.yaml");
 
 fn one(text: &str) -> Value {
     let mut values = to_json(text).unwrap();
@@ -11,63 +14,31 @@ fn one(text: &str) -> Value {
 }
 
 // stack.md case 10: each row of section 7
-#[rstest]
-#[case::octal("a: 0644", json!({"a": 420}))]
-#[case::not_octal("a: 08", json!({"a": 8}))]
-#[case::integral_float("a: 1.0", json!({"a": 1}))]
-#[case::exponent("a: 1e3", json!({"a": 1000}))]
-#[case::float("a: 1.5", json!({"a": 1.5}))]
-#[case::booleans("[yes, on, y, Off, No, n]", json!([true, true, true, false, false, false]))]
-#[case::quoted_booleans("['yes', \"on\"]", json!(["yes", "on"]))]
-#[case::underscores("a: 1_000", json!({"a": 1000}))]
-#[case::duplicate_key("{a: 1, b: 2, a: 3}", json!({"a": 3, "b": 2}))]
-#[case::duplicate_nested("a: {x: 1}\na: {z: 2}", json!({"a": {"z": 2}}))]
-#[case::merge_key("base: &b {x: 1, z: 2}\nv:\n  <<: *b\n  z: 3",
-    json!({"base": {"x": 1, "z": 2}, "v": {"x": 1, "z": 3}}))]
-#[case::binary_tag("a: !!binary aGk=", json!({"a": "aGk="}))]
-#[case::boolean_key("on: 1", json!({"true": 1}))]
-#[case::letter_key("y: 1", json!({"true": 1}))]
-#[case::quoted_boolean_key("'on': 1", json!({"on": 1}))]
-#[case::number_key("8080: a\n1.5: b", json!({"8080": "a", "1.5": "b"}))]
-#[case::date("a: 2001-01-01", json!({"a": "2001-01-01"}))]
-#[case::timestamp("a: 2001-01-01T10:00:00Z", json!({"a": "2001-01-01T10:00:00Z"}))]
-#[case::version("a: 4.10", json!({"a": 4.1}))]
-#[case::hex("a: 0x1F", json!({"a": 31}))]
-#[case::nulls("{a: ~, b: null, c: , d: ''}", json!({"a": null, "b": null, "c": null, "d": ""}))]
-#[case::block("a: |\n  x\n  y\n", json!({"a": "x\ny\n"}))]
-#[case::json("{\"a\": 1.0, \"b\": [1e2]}", json!({"a": 1, "b": [100]}))]
-#[case::json_like_yaml("{a: yes}", json!({"a": true}))]
-#[case::byte_order_mark("\u{feff}a: 1", json!({"a": 1}))]
-#[case::forced_text("a: !!str 1", json!({"a": "1"}))]
-fn reads_as_go(#[case] text: &str, #[case] want: Value) {
-    assert_eq!(one(text), want);
+#[test]
+fn reads_as_go() {
+    for (text, want) in cases::<(&str, Value)>(CASES, "reads_as_go") {
+        assert_eq!(one(text), want);
+    }
 }
 
-#[rstest]
-#[case::none("a: 1\nb: [{a: 1}, {a: 2}]\n", &[])]
-#[case::in_a_block("a: 1\nb:\n  c: x\n  c: y\n", &[("c", 4, 6)])]
-#[case::in_brackets("a: {b: 1, b: 2}\n", &[("b", 1, 14)])]
-#[case::below_each_other("a: {x: 1, x: 2}\na: 3\n", &[("x", 1, 14), ("a", 2, 4)])]
-#[case::merged("a: &a {x: 1}\nb: {<<: *a, x: 2}\n", &[])]
-#[case::no_yaml("a: [", &[])]
-fn keys_that_stand_twice_are_found(#[case] text: &str, #[case] want: &[(&str, usize, usize)]) {
-    let found = repeated_keys(text);
-    let found: Vec<_> =
-        found.iter().map(|(key, line, column)| (key.as_str(), *line, *column)).collect();
-    assert_eq!(found, want);
+#[test]
+fn keys_that_stand_twice_are_found() {
+    for (text, want) in
+        cases::<(&str, Vec<(&str, usize, usize)>)>(CASES, "keys_that_stand_twice_are_found")
+    {
+        let found = repeated_keys(text);
+        let found: Vec<_> =
+            found.iter().map(|(key, line, column)| (key.as_str(), *line, *column)).collect();
+        assert_eq!(found, want);
+    }
 }
 
 // stack.md case 10; rendering.md 1.1
-#[rstest]
-#[case::empty("", 0)]
-#[case::comments("# a\n# b\n", 0)]
-#[case::tag_alone("!f", 0)]
-#[case::separators("---\n---\n# x\n---\nnull\n---\n~\n", 0)]
-#[case::two("a: 1\n---\nb: 2\n...\n", 2)]
-#[case::two_json("{\"a\": 1}\n{\"b\": 2}", 2)]
-#[case::crlf("a: 1\r\n---\r\nb: 2\r\n", 2)]
-fn counts_documents(#[case] text: &str, #[case] documents: usize) {
-    assert_eq!(to_json(text).unwrap().len(), documents);
+#[test]
+fn counts_documents() {
+    for (text, documents) in cases::<(&str, usize)>(CASES, "counts_documents") {
+        assert_eq!(to_json(text).unwrap().len(), documents);
+    }
 }
 
 // stack.md 7: a short commit that looks like a number is a text
@@ -81,17 +52,13 @@ fn a_number_beyond_every_float_is_a_text() {
     assert!(to_json("a: .inf\nb: 8e91234").is_err());
 }
 
-#[rstest]
-#[case::infinity("a: .inf")]
-#[case::unclosed("a: [1, 2")]
-#[case::bad_indent("a: b\n c: d\n  - x")]
-#[case::undefined_alias("a: *b")]
-#[case::null_key("~: 1")]
-#[case::list_key("[a]: 1")]
-fn refuses(#[case] text: &str) {
-    let error = to_json(text).unwrap_err();
-    assert!(error.to_string().starts_with("yaml: "), "{error}");
-    assert!(!error.to_string().contains('\n'), "{error}");
+#[test]
+fn refuses() {
+    for text in cases::<&str>(CASES, "refuses") {
+        let error = to_json(text).unwrap_err();
+        assert!(error.to_string().starts_with("yaml: "), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
 }
 
 #[test]
@@ -192,13 +159,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         (any::<i32>()).prop_map(|integer| Value::from(f64::from(integer) + 0.25)),
         text.clone().prop_map(Value::from),
     ];
-    leaf.prop_recursive(4, 32, 6, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            proptest::collection::btree_map(text.clone(), inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
+    crate::fixture::json(leaf, text)
 }
 
 proptest! {

@@ -1,11 +1,14 @@
 //! Quoted scalars as Go reads them, and everything else unchanged.
 
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::Value;
 
+use super::super::fixture::lines;
 use super::super::{SourcedValue, to_json, to_json_with_sources};
 use super::*;
+use crate::fixture::cases;
+
+const CASES: &str = include_str!("../../testdata/yaml/cases.yaml");
 
 /// Each line: a text, and what `k8s.io/apimachinery/pkg/util/yaml` and `sigs.k8s.io/yaml` make of
 /// it, `null` where they refuse it.
@@ -13,7 +16,7 @@ use super::*;
 /// Texts that upstream refuses for other reasons than YAML are left out: what follows `---` at the
 /// beginning of a line even inside quotes, and line breaks in JSON strings. So is `\/`, which only
 /// YAML 1.2 has.
-const CASES: &str = include_str!("../../testdata/yaml/quoted.jsonl");
+const QUOTED: &str = include_str!("../../testdata/yaml/quoted.jsonl");
 
 /// A quoted scalar that the general reader refuses, and its document.
 const UNINDENTED: &str = "a: 'b\nc'\n---\n";
@@ -21,7 +24,7 @@ const UNINDENTED: &str = "a: 'b\nc'\n---\n";
 #[test]
 fn quoted_scalars_are_read_as_go_reads_them() {
     let mut read = 0;
-    for line in CASES.lines() {
+    for line in QUOTED.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
         let text = case["yaml"].as_str().unwrap();
         let want = case["json"].as_array();
@@ -45,45 +48,25 @@ fn plain(value: SourcedValue) -> Value {
     }
 }
 
-#[rstest]
-#[case::single("a: 'b  \n c'\n", "a: \"b \\\n c\"\n")]
-#[case::blank_lines("a: 'b\n\n \nc'\n", "a: \"b\\\n\n\nc\"\n")]
-#[case::quotes("a: 'b\"\\''\nc'\n", "a: \"b\\\"\\\\' \\\nc\"\n")]
-#[case::double("a: \"b\\\"\n\tc\"\n", "a: \"b\\\" \\\n c\"\n")]
-#[case::escaped_break("a: \"b \\\n\n  c\"\n", "a: \"b \\\n\n c\"\n")]
-#[case::escaped_blank("a: \"b\\  \nc\"\n", "a: \"b\\  \\\nc\"\n")]
-#[case::carriage_returns("a: 'b\r\nc'\r\n", "a: \"b \\\r\nc\"\r\n")]
-#[case::escaped_quote("a: \"b\\'c\"\n", "a: \"b'c\"\n")]
-fn spells_quoted_scalars_anew(#[case] text: &str, #[case] want: &str) {
-    assert_eq!(respell(text).as_deref(), Some(want));
+#[test]
+fn spells_quoted_scalars_anew() {
+    for (text, want) in cases::<(&str, &str)>(CASES, "spells_quoted_scalars_anew") {
+        assert_eq!(respell(text).as_deref(), Some(want));
+    }
 }
 
-#[rstest]
-#[case::one_line("a: 'b'\nc: \"d\"\n")]
-#[case::literal("a: |\n  'b\n  c'\n")]
-#[case::literal_of_given_indentation("a: |2\n   b\n  'c\n  d'\n")]
-#[case::literal_of_a_digit("|\n1 'a\nb'\n")]
-#[case::literal_in_lists("a:\n- - >\n    'b\n    c'\n")]
-#[case::literal_at_the_top("|\n'a\nb'\n")]
-#[case::plain("a: b 'c\nd: e'f\n")]
-#[case::plain_over_lines("a: b\n  'c\n  d'\n")]
-#[case::comment("# 'a\nb: c # 'd\n#e'\n")]
-#[case::brackets("a: [b'c, \"d\", {e: f'g}]\n")]
-#[case::directive("%TAG ! 'a\n---\nb: c'\n")]
-#[case::unclosed("a: 'b\\''")]
-fn leaves_everything_else_alone(#[case] text: &str) {
-    assert_eq!(respell(text), None);
+#[test]
+fn leaves_everything_else_alone() {
+    for text in cases::<&str>(CASES, "leaves_everything_else_alone") {
+        assert_eq!(respell(text), None);
+    }
 }
 
-#[rstest]
-#[case::behind_the_quote("a: 'b\nc' d\n", 2)]
-#[case::document_in_quotes("a: 1\nb: 'c\nd'\ne: 'f\n---\ng'\n", 4)]
-#[case::below("a: 'b\n\nc'\nd:\n- e: 'f\ng'\n- h: [i\n", 7)]
-#[case::above("a: [}\nb: 'c\nd'\n", 1)]
-#[case::unclosed("a: 1\nb: \"c\nd\\", 2)]
-#[case::escape("a: 'b\nc'\nd: \"\\q\"\n", 3)]
-fn errors_name_the_line_of_the_text(#[case] text: &str, #[case] line: u64) {
-    assert_eq!(to_json(text).unwrap_err().line, Some(line));
+#[test]
+fn errors_name_the_line_of_the_text() {
+    for (text, line) in cases::<(&str, u64)>(CASES, "errors_name_the_line_of_the_text") {
+        assert_eq!(to_json(text).unwrap_err().line, Some(line));
+    }
 }
 
 #[test]
@@ -105,65 +88,19 @@ fn many_and_long_ones_take_their_size() {
 }
 
 /// Lines that have a meaning around quotes.
-fn lines() -> impl Strategy<Value = String> {
-    let part = prop::sample::select(vec![
-        "a:",
-        "b: ",
-        "- ",
-        "? ",
-        ": ",
-        "  ",
-        "    ",
-        "x",
-        "'",
-        "''",
-        "\"",
-        "\\",
-        "\\'",
-        "|",
-        ">",
-        "|2",
-        "#",
-        " #",
-        "[",
-        "]",
-        "{",
-        "}",
-        ", ",
-        ",",
-        ":",
-        "\t",
-        "\n",
-        "\n",
-        "\n  ",
-        "\n\n",
-        "\r\n",
-        "&x ",
-        "*x",
-        "!y ",
-        "%z",
-        "---",
-        "--- ",
-        "...",
-        "c: d",
-        "e: 'f",
-        "g: \"h",
-        "i: |\n  j",
-        "k: >-\n   l",
-        "\u{e9}",
-        "'m'",
-        "\"n\"",
-        "'o\n p'",
-        "\"q\n  r\"",
-    ]);
-    prop::collection::vec(part, 0..24).prop_map(|parts| parts.concat())
-}
+#[rustfmt::skip]
+const AROUND_QUOTES: &[&str] = &[
+    "a:", "b: ", "- ", "? ", ": ", "  ", "    ", "x", "'", "''", "\"", "\\", "\\'", "|", ">", "|2",
+    "#", " #", "[", "]", "{", "}", ", ", ",", ":", "\t", "\n", "\n", "\n  ", "\n\n", "\r\n", "&x ",
+    "*x", "!y ", "%z", "---", "--- ", "...", "c: d", "e: 'f", "g: \"h", "i: |\n  j", "k: >-\n   l",
+    "\u{e9}", "'m'", "\"n\"", "'o\n p'", "\"q\n  r\"",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
-    fn what_was_read_before_reads_the_same(text in lines()) {
+    fn what_was_read_before_reads_the_same(text in lines(AROUND_QUOTES)) {
         let json = text.trim_start().starts_with('{');
         let directive = text.lines().any(|line| line.starts_with('%'));
         if let (Ok(documents), false) = (to_json(&text), json || directive) {
@@ -174,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn every_line_keeps_its_number(text in lines()) {
+    fn every_line_keeps_its_number(text in lines(AROUND_QUOTES)) {
         if let Some(respelled) = respell(&text) {
             for line_break in ['\n', '\r'] {
                 prop_assert_eq!(respelled.matches(line_break).count(), text.matches(line_break).count());
