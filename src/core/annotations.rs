@@ -115,35 +115,29 @@ pub fn is_paused(annotations: &BTreeMap<String, String>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     fn annotations(key: &str) -> BTreeMap<String, String> {
         BTreeMap::from([(key.to_owned(), "x".to_owned())])
     }
 
-    #[rstest]
-    #[case::somebody_elses(Carrier::Extension, "example.com/uninstall", None)]
-    #[case::understood(Carrier::Extension, policy::PAUSED, None)]
-    #[case::misspelt(
-        Carrier::Extension,
-        "policy.olm.operatorframework.io/uninstal",
-        Some("uninstal")
-    )]
-    #[case::of_catalogs(Carrier::Catalog, policy::QUARANTINE, None)]
-    #[case::misspelt_on_a_catalog(
-        Carrier::Catalog,
-        "policy.olm.operatorframework.io/quarantne",
-        Some("quarantne")
-    )]
-    #[case::of_another_kind(Carrier::Catalog, policy::UNINSTALL, Some("uninstall"))]
-    #[case::recorded_by_the_controller(Carrier::ObjectSet, policy::WEBHOOK_CERTIFICATES, None)]
-    #[case::of_extensions_alone(Carrier::ObjectSet, policy::ADOPT, Some("adopt"))]
-    fn keys(#[case] carrier: Carrier, #[case] key: &str, #[case] unknown: Option<&str>) {
-        let got = check_keys(carrier, &annotations(key)).err().map(|error| error.to_string());
-        let want = unknown.map(|it| format!("annotation \"{}{it}\" is unknown", policy::PREFIX));
-        assert_eq!(got, want);
+    #[test]
+    fn keys() {
+        for (kind, key, unknown) in cases::<(&str, &str, Option<&str>)>(CASES, "keys") {
+            let carrier = match kind {
+                "ClusterExtension" => Carrier::Extension,
+                "ClusterCatalog" => Carrier::Catalog,
+                _ => Carrier::ObjectSet,
+            };
+            let got = check_keys(carrier, &annotations(key)).err().map(|error| error.to_string());
+            let want =
+                unknown.map(|it| format!("annotation \"{}{it}\" is unknown", policy::PREFIX));
+            assert_eq!(got, want);
+        }
     }
 
     #[test]

@@ -40,23 +40,19 @@ pub fn served_version(group: &str, kind: &str) -> Option<&'static str> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     // plugin.md 1.4, U58
-    #[rstest]
-    #[case("storage.k8s.io/v1alpha1", "VolumeAttributesClass", Some(35))]
-    #[case("storage.k8s.io/v1", "VolumeAttributesClass", None)]
-    #[case("networking.k8s.io/v1beta1", "Ingress", None)]
-    #[case("networking.k8s.io/v1beta1", "ServiceCIDR", Some(37))]
-    #[case("example.com/v1beta1", "Ingress", None)]
-    fn a_removal_is_known(
-        #[case] api_version: &str,
-        #[case] kind: &str,
-        #[case] want: Option<u64>,
-    ) {
-        assert_eq!(removed_in(api_version, kind), want);
+    #[test]
+    fn a_removal_is_known() {
+        for (api_version, kind, want) in
+            cases::<(&str, &str, Option<u64>)>(CASES, "a_removal_is_known")
+        {
+            assert_eq!(removed_in(api_version, kind), want);
+        }
     }
 
     #[test]

@@ -230,9 +230,11 @@ pub fn access_review(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     #[test]
     fn no_right_is_in_the_table_twice() {
@@ -273,18 +275,12 @@ mod tests {
         }
     }
 
-    #[rstest]
-    #[case(
-        "- {reach: moon, reason: R., rule: {verbs: [get]}}",
-        "[0].reach: unknown variant `moon`"
-    )]
-    #[case("- {reach: cluster, rule: {verbs: [get]}}", "[0]: missing field `reason`")]
-    #[case("- {reach: cluster, reason: R., rule: {verbs: get}}", "[0].rule.verbs: invalid type")]
-    #[case("- {reach: cluster, reason: R., rule: {verb: [get]}}", "[0].rule")]
-    #[case("- {half: third, reach: cluster, reason: R., rule: {}}", "[0].half: unknown variant")]
-    fn an_error_names_its_row(#[case] table: &str, #[case] error: &str) {
-        let read = parse(table).unwrap_err();
-        assert!(read.starts_with(error), "{read}");
+    #[test]
+    fn an_error_names_its_row() {
+        for (table, error) in cases::<(&str, &str)>(CASES, "an_error_names_its_row") {
+            let read = parse(table).unwrap_err();
+            assert!(read.starts_with(error), "{read}");
+        }
     }
 
     #[test]

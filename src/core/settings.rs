@@ -316,10 +316,12 @@ impl ControllerSettings {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
     use crate::error::Chain;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     #[test]
     fn what_is_written_is_read() {
@@ -376,29 +378,11 @@ mod tests {
         assert!(!features.webhooks);
     }
 
-    #[rstest]
-    #[case::empty("", "must be one mapping")]
-    #[case::list("[]", "must be one mapping")]
-    #[case::two("a: 1\n---\nb: 1\n", "must be one mapping")]
-    #[case::word(
-        "defaultUpgradePolicy: Some\n",
-        "defaultUpgradePolicy: unknown variant `Some`, expected one of `None`, `PatchOnly`, \
-         `MinorOnly`, `Any`"
-    )]
-    #[case::gate(
-        "featureGates: {DeploymentConfig: maybe}\n",
-        "featureGates.DeploymentConfig: invalid type: string \"maybe\", expected a boolean"
-    )]
-    #[case::account(
-        "defaultServiceAccount: x\n",
-        "defaultServiceAccount: expected <namespace>/<name>"
-    )]
-    #[case::future(
-        "schemaVersion: 2\ndefaultUpgradePolicy: [Any]\n",
-        "schemaVersion 2 is not supported: this version reads 1"
-    )]
-    fn what_is_wrong_is_named(#[case] text: &str, #[case] want: &str) {
-        let error = ControllerSettings::from_yaml(text).unwrap_err();
-        assert_eq!(Chain(&error).to_string(), want);
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, want) in cases::<(&str, &str)>(CASES, "what_is_wrong_is_named") {
+            let error = ControllerSettings::from_yaml(text).unwrap_err();
+            assert_eq!(Chain(&error).to_string(), want);
+        }
     }
 }

@@ -179,63 +179,60 @@ pub fn is_converted_by_webhook(crd: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     fn annotated(word: Option<&str>) -> BTreeMap<String, String> {
         let pair = |word: &str| (policy::UNINSTALL.to_owned(), word.to_owned());
         word.map(pair).into_iter().collect()
     }
 
-    const DELETE: UninstallPolicy = UninstallPolicy::Delete;
-    const RETAIN: UninstallPolicy = UninstallPolicy::RetainCrds;
-    const BLOCK: UninstallPolicy = UninstallPolicy::BlockIfInstances;
-
-    // applying.md 7.3: the annotation wins; a property adds to the flag and takes nothing from it
-    #[rstest]
-    #[case::nothing(None, &[], DELETE, DELETE)]
-    #[case::flag(None, &[], BLOCK, BLOCK)]
-    #[case::property(None, &[RETAIN], DELETE, RETAIN)]
-    #[case::property_above_the_flag(None, &[RETAIN], BLOCK, RETAIN)]
-    #[case::property_below_the_flag(None, &[DELETE], BLOCK, BLOCK)]
-    #[case::property_below_retaining(None, &[BLOCK], RETAIN, RETAIN)]
-    #[case::strictest_property(None, &[DELETE, RETAIN, BLOCK], DELETE, RETAIN)]
-    #[case::both(Some("Delete"), &[RETAIN], BLOCK, DELETE)]
-    #[case::odd_annotation(Some("delete"), &[], DELETE, BLOCK)]
-    fn policies(
-        #[case] annotation: Option<&str>,
-        #[case] asked: &[UninstallPolicy],
-        #[case] default: UninstallPolicy,
-        #[case] want: UninstallPolicy,
-    ) {
-        assert_eq!(UninstallPolicy::chosen(&annotated(annotation), asked, default), want);
+    fn policy_of(word: &str) -> UninstallPolicy {
+        word.parse().unwrap()
     }
 
-    #[rstest]
-    #[case::nothing(None, DELETE, None, BLOCK)]
-    #[case::deleted(Some("Delete"), DELETE, None, BLOCK)]
-    #[case::retained(Some("RetainCRDs"), DELETE, Some(RETAIN), RETAIN)]
-    #[case::blocked(Some("BlockIfInstances"), DELETE, Some(BLOCK), BLOCK)]
-    #[case::unknown(Some("Keep"), DELETE, Some(BLOCK), BLOCK)]
-    #[case::flag(None, RETAIN, None, RETAIN)]
-    fn what_an_extension_said_outlives_it(
-        #[case] annotation: Option<&str>,
-        #[case] default: UninstallPolicy,
-        #[case] recorded: Option<UninstallPolicy>,
-        #[case] want: UninstallPolicy,
-    ) {
-        let record = UninstallPolicy::recorded(&annotated(annotation));
-        assert_eq!(record, recorded);
-        let on_revision = annotated(record.map(Into::into));
-        assert_eq!(UninstallPolicy::without_extension(&on_revision, &[], default), want);
+    // applying.md 7.3: the annotation wins; a property adds to the flag and takes nothing from it
+    #[test]
+    fn policies() {
+        for (annotation, asked, default, want) in
+            cases::<(Option<&str>, Vec<&str>, &str, &str)>(CASES, "policies")
+        {
+            let asked: Vec<_> = asked.into_iter().map(policy_of).collect();
+            let chosen =
+                UninstallPolicy::chosen(&annotated(annotation), &asked, policy_of(default));
+            assert_eq!(chosen, policy_of(want));
+        }
+    }
+
+    #[test]
+    fn what_an_extension_said_outlives_it() {
+        for (annotation, default, recorded, want) in cases::<(Option<&str>, &str, Option<&str>, &str)>(
+            CASES,
+            "what_an_extension_said_outlives_it",
+        ) {
+            let record = UninstallPolicy::recorded(&annotated(annotation));
+            assert_eq!(record, recorded.map(policy_of));
+            let on_revision = annotated(record.map(Into::into));
+            let left = UninstallPolicy::without_extension(&on_revision, &[], policy_of(default));
+            assert_eq!(left, policy_of(want));
+        }
     }
 
     #[test]
     fn an_annotation_on_the_revision_itself_lets_objects_go() {
         let annotations = annotated(Some("Delete"));
-        assert_eq!(UninstallPolicy::without_extension(&annotations, &[], BLOCK), DELETE);
+        assert_eq!(
+            UninstallPolicy::without_extension(
+                &annotations,
+                &[],
+                UninstallPolicy::BlockIfInstances
+            ),
+            UninstallPolicy::Delete
+        );
     }
 
     #[test]
@@ -269,24 +266,20 @@ mod tests {
         assert_eq!(blocked(None, &empty), None);
     }
 
-    #[rstest]
-    #[case::no_webhook("None", json!({}), json!({"type": "object"}), true)]
-    #[case::equal("Webhook", json!({"type": "object"}), json!({"type": "object"}), true)]
-    #[case::different("Webhook", json!({}), json!({"type": "object"}), false)]
-    fn crds_that_can_stay(
-        #[case] strategy: &str,
-        #[case] one: Value,
-        #[case] other: Value,
-        #[case] can: bool,
-    ) {
-        let version = |schema: Value| json!({"served": true, "schema": schema});
-        let crd = Object::from_value(json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "foos.example.com"},
-            "spec": {"conversion": {"strategy": strategy}, "versions": [version(one), version(other)]},
-        }))
-        .unwrap();
-        assert_eq!(cannot_stay(&crd).is_none(), can);
+    #[test]
+    fn crds_that_can_stay() {
+        for (strategy, one, other, can) in
+            cases::<(&str, Value, Value, bool)>(CASES, "crds_that_can_stay")
+        {
+            let version = |schema: Value| json!({"served": true, "schema": schema});
+            let crd = Object::from_value(json!({
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "foos.example.com"},
+                "spec": {"conversion": {"strategy": strategy}, "versions": [version(one), version(other)]},
+            }))
+            .unwrap();
+            assert_eq!(cannot_stay(&crd).is_none(), can);
+        }
     }
 }

@@ -4,7 +4,9 @@ use rstest::rstest;
 use super::fixture::{csv, csv_of, files, load, minimal, refusal, sample, with};
 use super::*;
 use crate::error::Chain;
-use crate::fixture::{rows, text, texts};
+use crate::fixture::{cases, rows, text, texts};
+
+const CASES: &str = include_str!("../testdata/bundle/cases.yaml");
 
 // rendering.md 1.1, 1.6
 #[test]
@@ -88,49 +90,21 @@ fn annotated(properties: &str) -> String {
     )
 }
 
-#[rstest]
-#[case::neither(None, None, None)]
-#[case::annotation_alone(
-    Some(r#"[ {"type": "a", "value": "<"} ]"#),
-    None,
-    Some(r#"[ {"type": "a", "value": "<"} ]"#)
-)]
-#[case::empty_file(Some("[ ]"), Some(""), Some("[ ]"))]
-#[case::file_alone(
-    None,
-    Some("properties: [{type: a, value: {b: 1, a: \">=2 & <3\"}}]"),
-    Some(r#"[{"type":"a","value":{"a":"\u003e=2 \u0026 \u003c3","b":1}}]"#)
-)] // P3, P9
-#[case::both(
-    Some(r#"[{"value": {"b": 1, "a": [ 2.50 ]}, "type": "x"}]"#),
-    Some("properties: [{type: z}]"),
-    Some(r#"[{"type":"x","value":{"b":1,"a":[2.50]}},{"type":"z","value":null}]"#)
-)]
-#[case::no_properties_key(None, Some("dependencies: [{type: olm.package}]"), None)]
-#[case::number_keeps_its_text(
-    None,
-    Some("properties: [{type: v, value: 4.20}]"),
-    Some(r#"[{"type":"v","value":4.20}]"#)
-)]
-#[case::octal_is_no_json(
-    None,
-    Some("properties: [{type: v, value: 0644}]"),
-    Some(r#"[{"type":"v","value":420}]"#)
-)]
-fn composes_properties(
-    #[case] annotation: Option<&str>,
-    #[case] file: Option<&str>,
-    #[case] want: Option<&str>,
-) {
-    let mut files = minimal();
-    if let Some(annotation) = annotation {
-        files.extend(with(&[("manifests/csv.yaml", &annotated(annotation))]));
+#[test]
+fn composes_properties() {
+    for (annotation, file, want) in
+        cases::<(Option<&str>, Option<&str>, Option<&str>)>(CASES, "composes_properties")
+    {
+        let mut files = minimal();
+        if let Some(annotation) = annotation {
+            files.extend(with(&[("manifests/csv.yaml", &annotated(annotation))]));
+        }
+        if let Some(file) = file {
+            files.extend(with(&[("metadata/properties.yaml", file)]).split_off("metadata/p"));
+        }
+        let bundle = load(&files);
+        assert_eq!(bundle.csv.annotations.get("olm.properties").map(String::as_str), want);
     }
-    if let Some(file) = file {
-        files.extend(with(&[("metadata/properties.yaml", file)]).split_off("metadata/p"));
-    }
-    let bundle = load(&files);
-    assert_eq!(bundle.csv.annotations.get("olm.properties").map(String::as_str), want);
 }
 
 // rendering.md 1.7, R13

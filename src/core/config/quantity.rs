@@ -34,35 +34,24 @@ fn is_suffix(suffix: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case("1")]
-    #[case("500m")]
-    #[case("1.5Gi")]
-    #[case("-1")]
-    #[case(".5")]
-    #[case("1e3")]
-    #[case("1E-3")]
-    #[case("1E")]
-    #[case("1e+21")]
-    fn quantities(#[case] text: &str) {
-        assert_eq!(check(text), Ok(()));
+    const CASES: &str = include_str!("../testdata/config/cases.yaml");
+
+    #[test]
+    fn quantities() {
+        for text in cases::<&str>(CASES, "quantities") {
+            assert_eq!(check(text), Ok(()));
+        }
     }
 
-    #[rstest]
-    #[case("", "quantities must match")]
-    #[case("a lot", "quantities must match")]
-    #[case("1.2.3", "quantities must match")]
-    #[case("1 Gi", "quantities must match")]
-    #[case("1GiB", "quantities must match")]
-    #[case("1gi", "quantities must match")]
-    #[case("1mm", "unable to parse quantity's suffix")]
-    #[case("1m5", "unable to parse quantity's suffix")]
-    fn no_quantities(#[case] text: &str, #[case] want: &str) {
-        let reason = check(text).unwrap_err();
-        assert!(reason.starts_with(want), "{text}: {reason}");
+    #[test]
+    fn no_quantities() {
+        for (text, want) in cases::<(&str, &str)>(CASES, "no_quantities") {
+            let reason = check(text).unwrap_err();
+            assert!(reason.starts_with(want), "{text}: {reason}");
+        }
     }
 }

@@ -6,7 +6,9 @@ use serde_json::json;
 use super::*;
 use crate::bundle::{InstallMode, is_label, mode};
 use crate::error::Chain;
-use crate::fixture::{rows, text, texts};
+use crate::fixture::{cases, rows, text, texts, word};
+
+const CASES: &str = include_str!("../testdata/config/cases.yaml");
 
 fn on() -> Features {
     Features::default()
@@ -84,16 +86,13 @@ fn reports() {
 }
 
 // rendering.md 3.2, R19 (upstream forgets `watchNamespace` and still takes it)
-#[rstest]
-#[case("AO", json!({"watchNamespace": "ops"}), UNKNOWN)]
-#[case("A", json!({"deploymentConfig": {}}),
-    "invalid configuration: unknown field \"deploymentConfig\"")]
-fn a_switched_off_feature_removes_its_key(
-    #[case] letters: &str,
-    #[case] inline: Value,
-    #[case] want: &str,
-) {
-    assert_eq!(answer(letters, Some(&inline), OFF), want);
+#[test]
+fn a_switched_off_feature_removes_its_key() {
+    for (letters, inline, want) in
+        cases::<(&str, Value, &str)>(CASES, "a_switched_off_feature_removes_its_key")
+    {
+        assert_eq!(answer(letters, Some(&inline), OFF), want);
+    }
 }
 
 // rendering.md 3
@@ -145,16 +144,15 @@ fn a_wrong_deployment_config_is_told_with_its_path() {
 }
 
 // decision 49: a name becomes part of a path, which the controller reads with its own rights
-#[rstest]
-#[case::none(json!({}), &[])]
-#[case::not_a_list(json!({"imagePullSecrets": "a"}), &[])]
-#[case::each_once(json!({"imagePullSecrets": [{"name": "b"}, {"name": "a.b"}, {"name": "b"}]}), &["a.b", "b"])]
-#[case::no_names(json!({"imagePullSecrets": [{}, {"name": ""}, {"name": 1}, "a"]}), &[])]
-#[case::paths(json!({"imagePullSecrets": [{"name": ".."}, {"name": "a/b"}, {"name": "a?b"}, {"name": "A"}]}), &[])]
-fn pull_secrets_are_named_by_the_configuration(#[case] config: Value, #[case] want: &[&str]) {
-    let inline = json!({"deploymentConfig": config});
-    assert_eq!(pull_secrets(Some(&inline)).into_iter().collect::<Vec<_>>(), want);
-    assert!(pull_secrets(None).is_empty());
+#[test]
+fn pull_secrets_are_named_by_the_configuration() {
+    for (config, want) in
+        cases::<(Value, Vec<&str>)>(CASES, "pull_secrets_are_named_by_the_configuration")
+    {
+        let inline = json!({"deploymentConfig": config});
+        assert_eq!(pull_secrets(Some(&inline)).into_iter().collect::<Vec<_>>(), want);
+        assert!(pull_secrets(None).is_empty());
+    }
 }
 
 // rendering.md 3.2: the keys that nested types require
@@ -202,22 +200,15 @@ fn a_deployment_config_is_taken_as_its_types_say() {
 }
 
 // rendering.md 3.3: values that pass the schema but cannot be decoded
-#[rstest]
-#[case(json!({"resources": {"limits": {"cpu": "much"}}}), "deploymentConfig.resources.limits.cpu: \
-    quantities must match the regular expression \
-    '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
-#[case(json!({"volumes": [{"name": "v", "secret": {"defaultMode": 4_294_967_296_i64}}]}),
-    "deploymentConfig.volumes.0.secret.defaultMode: 4294967296 does not fit into int32")]
-#[case(json!({"tolerations": [{"tolerationSeconds": 1e300}]}),
-    "deploymentConfig.tolerations.0.tolerationSeconds: 1e+300 does not fit into int64")]
-fn what_cannot_be_used_is_terminal(#[case] config: Value, #[case] want: &str) {
-    let inline = json!({"deploymentConfig": config});
-    let error = configure(&bundle("A"), "ops", Some(&inline), on()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("invalid deploymentConfig: failed to unmarshal deploymentConfig: {want}")
-    );
-    assert_eq!(error.disposition(), Disposition::Terminal(Reason::InvalidConfiguration));
+#[test]
+fn what_cannot_be_used_is_terminal() {
+    for (config, want) in cases::<(Value, &str)>(CASES, "what_cannot_be_used_is_terminal") {
+        let inline = json!({"deploymentConfig": config});
+        let error = configure(&bundle("A"), "ops", Some(&inline), on()).unwrap_err();
+        let head = "invalid deploymentConfig: failed to unmarshal deploymentConfig: ";
+        assert_eq!(error.to_string(), format!("{head}{want}"));
+        assert_eq!(error.disposition(), Disposition::Terminal(Reason::InvalidConfiguration));
+    }
 }
 
 fn validator(schema: &Value) -> jsonschema::Validator {
@@ -233,82 +224,42 @@ fn the_schema_of_a_bundle_without_choice() {
     assert!(schema.get("required").is_none() && schema.get("definitions").is_none());
 }
 
-#[rstest]
-#[case("O", json!("ownNamespaceInstallMode"), true)]
-#[case("S", json!("singleNamespaceInstallMode"), true)]
-#[case("OS", Value::Null, true)]
-#[case("AO", json!("ownNamespaceInstallMode"), false)]
-fn the_schema_depends_on_the_install_modes(
-    #[case] letters: &str,
-    #[case] format: Value,
-    #[case] required: bool,
-) {
-    let schema = schema(&bundle(letters), on());
-    let watch = &schema["properties"]["watchNamespace"];
-    let name = if required { watch } else { &watch["anyOf"][1] };
-    assert_eq!(name["format"], format);
-    assert_eq!(schema.get("required").is_some(), required);
-    assert!(schema["definitions"].as_object().unwrap().len() > 70);
-    assert!(schema["definitions"].get("DeploymentConfig").is_none());
+#[test]
+fn the_schema_depends_on_the_install_modes() {
+    for (letters, format, required) in
+        cases::<(&str, Value, bool)>(CASES, "the_schema_depends_on_the_install_modes")
+    {
+        let schema = schema(&bundle(letters), on());
+        let watch = &schema["properties"]["watchNamespace"];
+        let name = if required { watch } else { &watch["anyOf"][1] };
+        assert_eq!(name["format"], format);
+        assert_eq!(schema.get("required").is_some(), required);
+        assert!(schema["definitions"].as_object().unwrap().len() > 70);
+        assert!(schema["definitions"].get("DeploymentConfig").is_none());
+    }
 }
 
-#[rstest]
-#[case("A")]
-#[case("O")]
-#[case("S")]
-#[case("OS")]
-#[case("AO")]
-#[case("AOS")]
-fn the_example_is_accepted(#[case] letters: &str) {
-    let long = "n".repeat(63);
-    for namespace in ["ops", &long] {
-        let example = example(&bundle(letters), namespace, on());
-        let inline = &example["inline"];
-        let taken = configure(&bundle(letters), namespace, Some(inline), on()).unwrap();
-        assert_eq!(taken.warnings, Vec::<String>::new());
-        assert!(validator(&schema(&bundle(letters), on())).is_valid(inline));
+#[test]
+fn the_example_is_accepted() {
+    for letters in cases::<&str>(CASES, "the_example_is_accepted") {
+        let long = "n".repeat(63);
+        for namespace in ["ops", &long] {
+            let example = example(&bundle(letters), namespace, on());
+            let inline = &example["inline"];
+            let taken = configure(&bundle(letters), namespace, Some(inline), on()).unwrap();
+            assert_eq!(taken.warnings, Vec::<String>::new());
+            assert!(validator(&schema(&bundle(letters), on())).is_valid(inline));
+        }
     }
 }
 
 /// Values that are often almost valid.
 fn any_config() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        Just(json!(true)),
-        Just(json!(1)),
-        Just(json!(1.5)),
-        Just(json!("500m")),
-        Just(json!({})),
-        Just(json!([])),
-    ];
-    let key = prop_oneof![
-        Just("name"),
-        Just("env"),
-        Just("valueFrom"),
-        Just("volumes"),
-        Just("secret"),
-        Just("hostPath"),
-        Just("path"),
-        Just("mountPath"),
-        Just("resources"),
-        Just("limits"),
-        Just("tolerations"),
-        Just("tolerationSeconds"),
-        Just("affinity"),
-        Just("nodeAffinity"),
-        Just("annotations"),
-        Just("nodeSelector"),
-    ];
-    leaf.prop_recursive(5, 24, 3, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
-            proptest::collection::btree_map(key.clone(), inner, 0..4).prop_map(|map| map
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect::<Map<_, _>>()
-                .into()),
-        ]
-    })
+    let leaves =
+        [json!(null), json!(true), json!(1), json!(1.5), json!("500m"), json!({}), json!([])];
+    let keys = "name env valueFrom volumes secret hostPath path mountPath resources limits tolerations \
+        tolerationSeconds affinity nodeAffinity annotations nodeSelector";
+    crate::fixture::json(prop::sample::select(leaves.to_vec()), word(keys))
 }
 
 proptest! {

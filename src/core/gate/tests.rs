@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 use rstest::rstest;
-use serde_json::json;
 
 use super::*;
-use crate::fixture::{rows, text};
+use crate::fixture::{cases, rows, text};
+
+const CASES: &str = include_str!("../testdata/gate/cases.yaml");
 
 fn declares(value: &str) -> String {
     format!(r#"[{{"type":"olm.maxOpenShiftVersion","value":{value}}}]"#)
@@ -15,16 +16,12 @@ fn read(value: &str) -> Result<MaxVersion, String> {
 }
 
 // applying.md i1, table 9.1
-#[rstest]
-#[case::number("4.18", 4, 18)]
-#[case::number_keeps_its_zero("4.20", 4, 20)]
-#[case::text(r#""4.18""#, 4, 18)]
-#[case::blanks(r#"" 4.18 ""#, 4, 18)]
-#[case::leading_zeros(r#""04.018""#, 4, 18)]
-#[case::v_after_a_blank(r#"" v4.18""#, 4, 18)]
-fn declared_versions(#[case] value: &str, #[case] major: u64, #[case] minor: u64) {
-    let want = MaxVersion::Supports(MinorRelease::new(major, minor));
-    assert_eq!(read(value), Ok(want));
+#[test]
+fn declared_versions() {
+    for (value, major, minor) in cases::<(&str, u64, u64)>(CASES, "declared_versions") {
+        let want = MaxVersion::Supports(MinorRelease::new(major, minor));
+        assert_eq!(read(value), Ok(want));
+    }
 }
 
 // applying.md i1, table 9.1
@@ -65,31 +62,16 @@ fn what_is_declared_is_shown_as_it_is_written(#[case] value: &str, #[case] want:
 }
 
 // applying.md i1, table 9.2
-#[rstest]
-#[case((4, 18), "4.17.9", false, "4.18")]
-#[case((4, 18), "4.18.0", true, "4.19")]
-#[case((4, 18), "4.19.1", true, "4.20")]
-#[case((4, 23), "4.22.0", false, "4.23")]
-#[case((5, 0), "4.22.0", false, "4.23")]
-#[case((4, 23), "4.23.0", true, "5.1")]
-#[case((5, 0), "4.23.0", true, "5.1")]
-#[case((5, 1), "4.23.0", false, "5.1")]
-#[case((4, 23), "5.0.0", true, "5.1")]
-#[case((5, 0), "5.0.0", true, "5.1")]
-#[case((5, 1), "5.0.0", false, "5.1")]
-#[case((5, 1), "5.1.0", true, "5.2")]
-#[case::prerelease_counts_as_its_minor((4, 20), "4.19.0-rc.1", false, "4.20")]
-#[case::minor_is_a_number_not_text((4, 9), "4.19.3", true, "4.20")]
-fn blocks(
-    #[case] (major, minor): (u64, u64),
-    #[case] cluster: &str,
-    #[case] want: bool,
-    #[case] next: &str,
-) {
-    let current = MinorRelease::of_cluster(cluster).unwrap();
-    let max = MinorRelease::new(major, minor);
-    assert_eq!(blocks_update(current, max), want);
-    assert_eq!(current.next().to_string(), next);
+#[test]
+fn blocks() {
+    for ((major, minor), cluster, want, next) in
+        cases::<((u64, u64), &str, bool, &str)>(CASES, "blocks")
+    {
+        let current = MinorRelease::of_cluster(cluster).unwrap();
+        let max = MinorRelease::new(major, minor);
+        assert_eq!(blocks_update(current, max), want);
+        assert_eq!(current.next().to_string(), next);
+    }
 }
 
 fn bundle<'a>(extension: &'a str, name: &'a str, properties: &'a str) -> Bundle<'a> {
@@ -144,23 +126,13 @@ fn nothing_declared_is_well() {
 }
 
 // applying.md i6
-#[rstest]
-#[case::during_an_update(None, json!({"status": {"desired": {"version": "4.19.0"}, "history": [
-    {"state": "Partial", "version": "4.19.0"}, {"state": "Completed", "version": "4.18.3"},
-    {"state": "Completed", "version": "4.17.1"}]}}), Some("4.18.3"))]
-#[case::first_install(None, json!({"status": {"desired": {"version": "4.19.9"}, "history": [
-    {"state": "Partial", "version": "4.19.1"}, {"state": "Partial", "version": "4.19.0"}]}}),
-    Some("4.19.0"))]
-#[case::no_history(None, json!({"status": {"desired": {"version": "4.19.9"}}}), Some("4.19.9"))]
-#[case::payload_wins(Some("4.20.0"), json!({"status": {"desired": {"version": "4.19.9"}}}),
-    Some("4.20.0"))]
-#[case::nothing(Some(""), json!({}), None)]
-fn current_versions(
-    #[case] payload: Option<&str>,
-    #[case] cluster_version: serde_json::Value,
-    #[case] want: Option<&str>,
-) {
-    assert_eq!(current_version(payload, Some(&cluster_version)), want);
+#[test]
+fn current_versions() {
+    for (payload, cluster_version, want) in
+        cases::<(Option<&str>, serde_json::Value, Option<&str>)>(CASES, "current_versions")
+    {
+        assert_eq!(current_version(payload, Some(&cluster_version)), want);
+    }
 }
 
 // applying.md i8
@@ -206,26 +178,19 @@ fn an_unreadable_cluster_version_is_unknown(#[case] version: Option<&str>) {
 }
 
 // applying.md 9.7
-#[rstest]
-#[case(
-    "4.18",
-    "False",
-    "IncompatibleWithNextVersion",
-    r#"bundle "a.v1" supports OpenShift up to 4.18; cluster is 4.18, next is 4.19"#
-)]
-#[case("4.19", "True", "Compatible", "")]
-#[case("4", "Unknown", "InvalidProperty",
-    r#"error converting to semver for version 4: invalid semver format "4": expected <major>.<minor>"#)]
-fn an_extension_says_whether_it_blocks(
-    #[case] value: &str,
-    #[case] status: &str,
-    #[case] reason: &str,
-    #[case] message: &str,
-) {
-    let properties = declares(value);
-    let bundles = [bundle("a", "a.v1", &properties)];
-    let got = platform_upgradeable(MinorRelease::new(4, 18), bundles).unwrap();
-    assert_eq!((got.status, got.reason.as_str(), got.message.as_str()), (status, reason, message));
+#[test]
+fn an_extension_says_whether_it_blocks() {
+    for (value, status, reason, message) in
+        cases::<(&str, &str, &str, &str)>(CASES, "an_extension_says_whether_it_blocks")
+    {
+        let properties = declares(value);
+        let bundles = [bundle("a", "a.v1", &properties)];
+        let got = platform_upgradeable(MinorRelease::new(4, 18), bundles).unwrap();
+        assert_eq!(
+            (got.status, got.reason.as_str(), got.message.as_str()),
+            (status, reason, message)
+        );
+    }
 }
 
 // applying.md 9.7, i8

@@ -1,10 +1,11 @@
-use rstest::rstest;
 use serde_json::json;
 
 use super::*;
 use crate::bundle::fixture::{csv, load, with};
 use crate::catalog::lint::Pinned;
-use crate::fixture::{rows, text};
+use crate::fixture::{cases, rows, text};
+
+const CASES: &str = include_str!("../testdata/lint/bundles.yaml");
 
 const DEPENDENCIES: &str = "metadata/dependencies.yaml";
 
@@ -49,37 +50,24 @@ fn annotated(key: &str, value: &str) -> Files {
     with(&[("manifests/csv.yaml", &text)])
 }
 
-#[rstest]
-#[case(">=0.1.0 <1.0.0", 0, 0)]
-#[case(">v0.1.0", 1, 0)]
-#[case(">=0.1.0", 0, 1)]
-#[case(">=2.0.0 <1.0.0", 0, 1)]
-fn the_range_of_a_csv_is_judged(
-    #[case] range: &str,
-    #[case] errors: usize,
-    #[case] warnings: usize,
-) {
-    let files = annotated("olm.skipRange", range);
-    let found = in_catalog(&load(&files), &files, image).unwrap();
-    assert_eq!((found.errors.len(), found.warnings.len()), (errors, warnings), "{found:?}");
+#[test]
+fn the_range_of_a_csv_is_judged() {
+    for (range, errors, warnings) in
+        cases::<(&str, usize, usize)>(CASES, "the_range_of_a_csv_is_judged")
+    {
+        let files = annotated("olm.skipRange", range);
+        let found = in_catalog(&load(&files), &files, image).unwrap();
+        assert_eq!((found.errors.len(), found.warnings.len()), (errors, warnings), "{found:?}");
+    }
 }
 
-#[rstest]
-#[case(
-    "olm.skiprange",
-    Some("annotation \"olm.skiprange\" is not read; did you mean \"olm.skipRange\"")
-)]
-#[case(
-    "olm.skipRanges",
-    Some("annotation \"olm.skipRanges\" is not read; did you mean \"olm.skipRange\"")
-)]
-#[case("olm.skipRange", None)]
-#[case("olm.targetNamespaces", None)]
-#[case("capabilities", None)]
-fn misspelt_annotations_are_named(#[case] key: &str, #[case] want: Option<&str>) {
-    let files = annotated(key, "<1.0.0");
-    let found = doubts(&load(&files), &files);
-    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(want));
+#[test]
+fn misspelt_annotations_are_named() {
+    for (key, want) in cases::<(&str, Option<&str>)>(CASES, "misspelt_annotations_are_named") {
+        let files = annotated(key, "<1.0.0");
+        let found = doubts(&load(&files), &files);
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), Vec::from_iter(want));
+    }
 }
 
 #[test]

@@ -7,6 +7,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::error::Chain;
+use crate::fixture::{cases, rows, text, texts};
+
+const CASES: &str = include_str!("../testdata/version/cases.yaml");
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()
@@ -23,108 +26,53 @@ fn in_skip_range(range: &str, candidate: &str) -> bool {
 }
 
 // resolution.md 2
-#[rstest]
-#[case::full_version_is_exact("1.2.3", "1.2.4", false)]
-#[case::partial_version_is_a_series("1.2", "1.2.9", true)]
-#[case::tilde_keeps_the_minor("~1.2.3", "1.3.0", false)]
-#[case::caret_keeps_the_first_nonzero_part("^0.2.3", "0.3.0", false)]
-#[case::caret_of_zero_keeps_the_patch("^0.0.3", "0.0.4", false)]
-#[case::caret_of_partial_zero_keeps_the_minor("^0.0", "0.0.9", true)]
-#[case::greater_than_a_series_is_above_all_of_it(">1.2", "1.2.9", false)]
-#[case::at_most_a_series_includes_all_of_it("<=1.2", "1.2.9", true)]
-#[case::tilde_of_zero_is_everything("~0.0.0", "9.9.9", true)]
-#[case::caret_of_wildcard_is_zero("^*", "1.0.0", false)]
-#[case::prereleases_are_shut_out(">=1.0.0 <2.0.0", "1.5.0-rc.1", false)]
-#[case::one_prerelease_opens_the_group(">=1.0.0-0 <2.0.0", "2.0.0-rc.1", true)]
-#[case::opening_does_not_cross_groups("<2.0.0 || >=3.0.0-0", "1.5.0-beta", false)]
-#[case::wildcard_with_prerelease_is_everything("*-0", "1.0.0-a", true)]
-#[case::build_metadata_never_matters("1.0.0+1", "1.0.0+2", true)]
-#[case::hyphen_ranges_reach_the_end_of_a_series("1.2.3 - 2", "2.9.9", true)]
-#[case::comma_and_blank_both_mean_and(">=1.0.0, <2.0.0", "2.0.0", false)]
-#[case::leading_zeros_are_read("01.2.3", "1.2.3", true)]
-fn version_range_contains(#[case] range: &str, #[case] candidate: &str, #[case] want: bool) {
-    assert_eq!(in_version_range(range, candidate), want);
+#[test]
+fn version_range_contains() {
+    for (range, candidate, want) in cases::<(&str, &str, bool)>(CASES, "version_range_contains") {
+        assert_eq!(in_version_range(range, candidate), want);
+    }
 }
 
-#[rstest]
-#[case::full("1.2.3", true)]
-#[case::equal("=1.2.3", true)]
-#[case::prerelease("1.2.3-rc.1", true)]
-#[case::series("1.2", false)]
-#[case::wildcard("1.2.x", false)]
-#[case::at_least(">=1.2.3", false)]
-#[case::either("1.2.3 || 1.2.4", false)]
-fn a_range_may_be_one_version(#[case] range: &str, #[case] want: bool) {
-    assert_eq!(range.parse::<VersionRange>().unwrap().is_one_version(), want);
+#[test]
+fn a_range_may_be_one_version() {
+    for (range, want) in cases::<(&str, bool)>(CASES, "a_range_may_be_one_version") {
+        assert_eq!(range.parse::<VersionRange>().unwrap().is_one_version(), want);
+    }
 }
 
-#[rstest]
-#[case::unknown_operator("== 1.0.0", r#"improper constraint: "== 1.0.0""#)]
-#[case::empty_group("1.0.0 ||", r#"improper constraint: """#)]
-#[case::trailing_comma(">=1.0.0,", r#"improper constraint: ">=1.0.0,""#)]
-#[case::no_separator(">=1.0.0<2.0.0", r#"improper constraint: ">=1.0.0<2.0.0""#)]
-#[case::rewriting_swallows_blanks(
-    ">=1.0.0 1.0.0 - 2.0.0",
-    r#"improper constraint: ">=1.0.0>= 1.0.0, <= 2.0.0 ""#
-)]
-#[case::bar_in_a_segment("1|2", "constraint parser error")]
-#[case::prerelease_with_leading_zero("1.2.3-01", "constraint parser error")]
-fn version_range_errors(#[case] range: &str, #[case] want: &str) {
-    let error = range.parse::<VersionRange>().unwrap_err();
-    assert_eq!(Chain(&error).to_string(), want);
+#[test]
+fn version_range_errors() {
+    for (range, want) in cases::<(&str, &str)>(CASES, "version_range_errors") {
+        let error = range.parse::<VersionRange>().unwrap_err();
+        assert_eq!(Chain(&error).to_string(), want);
+    }
 }
 
 // resolution.md 3
-#[rstest]
-#[case::prereleases_are_ordinary("<1.0.0", "1.0.0-alpha", true)]
-#[case::prerelease_of_the_upper_bound(">=1.0.0 <2.0.0", "2.0.0-rc.1", true)]
-#[case::blank_after_an_operator("> 1.0.0", "1.0.1", true)]
-#[case::lone_byte_vanishes("! 1.0.0", "1.0.0", true)]
-#[case::wildcard_patch("1.2.x", "1.3.0", false)]
-#[case::double_wildcard_is_one_minor("1.x.x", "1.5.0", false)]
-#[case::not_a_wildcard_series_is_never_true("!=1.2.x", "1.3.0", false)]
-#[case::unknown_operator_is_lost_beside_a_wildcard("~1.2.x", "1.2.0", true)]
-#[case::alternatives("<1.0.0 || >2.0.0", "2.0.1", true)]
-fn skip_range_contains(#[case] range: &str, #[case] candidate: &str, #[case] want: bool) {
-    assert_eq!(in_skip_range(range, candidate), want);
+#[test]
+fn skip_range_contains() {
+    for (range, candidate, want) in cases::<(&str, &str, bool)>(CASES, "skip_range_contains") {
+        assert_eq!(in_skip_range(range, candidate), want);
+    }
 }
 
-#[rstest]
-#[case::below(">=1.0.0 <1.1.0", "1.1.0", false, false)]
-#[case::itself("<=1.1.0", "1.1.0", false, false)]
-#[case::no_upper_bound(">=1.0.0", "1.1.0", false, true)]
-#[case::wildcard("1.1.x", "1.1.0", false, true)]
-#[case::one_of_two("<1.0.0 || =2.0.0", "1.1.0", false, true)]
-#[case::prereleases_of_the_next("<1.1.1", "1.1.0", false, true)]
-#[case::later_builds_of_a_prerelease("<1.1.0", "1.1.0-1", false, true)]
-#[case::all_but_the_next(">1.1.0 !=1.1.1-0", "1.1.0", false, true)]
-#[case::all_but_one("!=1.1.0", "1.1.0", false, true)]
-#[case::turned_round(">=2.0.0 <1.0.0", "1.1.0", true, false)]
-#[case::two_at_once("=1.0.0 =2.0.0", "1.1.0", true, false)]
-#[case::between_neighbours(">1.0.0 <1.0.1-0", "1.1.0", true, false)]
-#[case::below_the_lowest("<0.0.0-0", "1.1.0", true, false)]
-fn skip_range_is_compared_with_a_version(
-    #[case] range: &str,
-    #[case] version: &str,
-    #[case] empty: bool,
-    #[case] exceeds: bool,
-) {
-    let range: SkipRange = range.parse().unwrap();
-    assert_eq!(range.is_empty(), empty);
-    assert_eq!(range.exceeds(&version.parse().unwrap()), exceeds);
+#[test]
+fn skip_range_is_compared_with_a_version() {
+    for (range, version, empty, exceeds) in
+        cases::<(&str, &str, bool, bool)>(CASES, "skip_range_is_compared_with_a_version")
+    {
+        let range: SkipRange = range.parse().unwrap();
+        assert_eq!(range.is_empty(), empty);
+        assert_eq!(range.exceeds(&version.parse().unwrap()), exceeds);
+    }
 }
 
 // resolution.md 1.6
-#[rstest]
-#[case::prefix("<v1.1.0")]
-#[case::comma(">=1.0.0, <1.1.0")]
-#[case::tilde("~1.0.0")]
-#[case::tab(">=1.0.0\t<1.1.0")]
-#[case::partial(">=1.0")]
-#[case::empty("")]
-#[case::empty_alternative("1.0.0 || || 2.0.0")]
-fn skip_range_refuses(#[case] range: &str) {
-    assert!(range.parse::<SkipRange>().is_err());
+#[test]
+fn skip_range_refuses() {
+    for range in cases::<&str>(CASES, "skip_range_refuses") {
+        assert!(range.parse::<SkipRange>().is_err());
+    }
 }
 
 #[test]
@@ -256,17 +204,14 @@ proptest! {
 /// Every row of the product documentation's tables of version ranges.
 #[test]
 fn documented_ranges_hold_what_the_documentation_says() {
-    let text = include_str!("../testdata/version/documented_ranges.yaml");
-    let documents = crate::yaml::to_json(text).unwrap();
-    let rows = documents[0].as_array().unwrap();
+    let rows = rows(include_str!("../testdata/version/documented_ranges.yaml"));
     assert_eq!(rows.len(), 25);
     for row in rows {
-        let range = row["range"].as_str().unwrap();
+        let range = text(&row, "range");
         for (key, want) in [("inside", true), ("outside", false)] {
-            let versions = row[key].as_array().unwrap();
+            let versions = texts(&row, key);
             assert!(!versions.is_empty(), "{range} has no version {key}");
             for version in versions {
-                let version = version.as_str().unwrap();
                 assert_eq!(in_version_range(range, version), want, "{version} in {range}");
             }
         }

@@ -37,31 +37,23 @@ pub(crate) fn without_leading_zeros(part: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case(" v1.2 ", "1.2.0")]
-    #[case("1", "1.0.0")]
-    #[case("01.002.0003", "1.2.3")]
-    #[case("0.0.0", "0.0.0")]
-    #[case("1.0.0-rc.1+5", "1.0.0-rc.1+5")]
-    #[case("1.00.00-rc1", "1.0.0-rc1")]
-    #[case("1.2.-rc", "1.2.0-rc")]
-    fn tolerant_versions(#[case] text: &str, #[case] want: &str) {
-        assert_eq!(Version::parse_tolerant(text), Ok(want.parse().unwrap()));
+    const CASES: &str = include_str!("../testdata/version/cases.yaml");
+
+    #[test]
+    fn tolerant_versions() {
+        for (text, want) in cases::<(&str, &str)>(CASES, "tolerant_versions") {
+            assert_eq!(Version::parse_tolerant(text), Ok(want.parse().unwrap()));
+        }
     }
 
-    #[rstest]
-    #[case("")]
-    #[case("v")]
-    #[case("vv1.0.0")]
-    #[case("1.2-rc.1")]
-    #[case("1+5")]
-    #[case("one")]
-    #[case("1.2.3.4")]
-    fn what_is_no_version_either_way(#[case] text: &str) {
-        assert!(Version::parse_tolerant(text).is_err());
+    #[test]
+    fn what_is_no_version_either_way() {
+        for text in cases::<&str>(CASES, "what_is_no_version_either_way") {
+            assert!(Version::parse_tolerant(text).is_err());
+        }
     }
 }
