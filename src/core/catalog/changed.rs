@@ -176,12 +176,14 @@ fn max_openshift(stays: &Stays<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::super::Content;
     use super::super::diff::diff;
     use super::super::hold::suspects;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     fn bundle(version: &str, properties: &[(&str, Value)]) -> Value {
         let mut all =
@@ -245,45 +247,30 @@ mod tests {
 
     const NEW: usize = usize::MAX;
 
-    #[rstest]
-    #[case::nothing(&[], None)]
-    #[case::skips(
-        &[(1, channel("c", &json!([{"name": "v1.0.0", "skips": ["v0.9.0"]},
-            {"name": "v1.1.0", "replaces": "v1.0.0"}])))],
-        Some("p 1.0.0: edges in channel \"c\": skips \"v0.9.0\" is new")
-    )]
-    #[case::replaces(
-        &[(1, channel("c", &json!([{"name": "v1.0.0"}, {"name": "v1.1.0", "replaces": "v0.9.0"}])))],
-        Some("p 1.1.0: edges in channel \"c\": replaces \"v0.9.0\" is new, replaces \"v1.0.0\" is gone")
-    )]
-    #[case::skip_range(
-        &[(1, channel("c", &json!([{"name": "v1.0.0"},
-            {"name": "v1.1.0", "replaces": "v1.0.0", "skipRange": ">=0.1.0 <1.1.0"}])))],
-        Some("p 1.1.0: edges in channel \"c\": skipRange \">=0.1.0 <1.1.0\" is new")
-    )]
-    #[case::max_openshift_and_constraint(
-        &[(3, bundle("1.1.0", &[("olm.maxOpenShiftVersion", json!("4.20"))]))],
-        Some("p 1.1.0: constraints change: olm.gvk.required, \
-            p 1.1.0: olm.maxOpenShiftVersion \"4.19\" -> \"4.20\"")
-    )]
-    #[case::default_channel(&[(0, head("d"))], Some("p: default channel \"c\" -> \"d\""))]
-    fn what_changes_of_a_version_that_stays_is_suspicious(
-        #[case] changes: &[(usize, Value)],
-        #[case] want: Option<&str>,
-    ) {
-        assert_eq!(held(&with(changes)).as_deref(), want);
+    #[test]
+    fn what_changes_of_a_version_that_stays_is_suspicious() {
+        let rows = "what_changes_of_a_version_that_stays_is_suspicious";
+        for (entries, default, properties, want) in
+            cases::<(Option<Value>, Option<&str>, Option<Vec<(&str, Value)>>, Option<&str>)>(
+                CASES, rows,
+            )
+        {
+            let changes = [
+                default.map(|name| (0, head(name))),
+                entries.map(|entries| (1, channel("c", &entries))),
+                properties.map(|properties| (3, bundle("1.1.0", &properties))),
+            ];
+            let changes: Vec<_> = changes.into_iter().flatten().collect();
+            assert_eq!(held(&with(&changes)).as_deref(), want);
+        }
     }
 
-    #[rstest]
-    #[case::behind_the_head(channel("c", &json!([{"name": "v1.0.0"},
-        {"name": "v1.1.0", "replaces": "v1.0.0"}, {"name": "v1.2.0", "replaces": "v1.1.0"}])))]
-    #[case::that_takes_the_edges_over(channel("c", &json!([
-        {"name": "v1.2.0", "skips": ["v1.1.0", "v1.0.0"]}])))]
-    #[case::that_takes_them_over_by_range(channel("c", &json!([{"name": "v1.0.0"}, {"name": "v1.1.0"},
-        {"name": "v1.2.0", "skipRange": "<1.2.0"}])))]
-    fn a_new_version_alone_is_not(#[case] entries: Value) {
-        let new = bundle("1.2.0", &[("olm.maxOpenShiftVersion", json!("4.21"))]);
-        assert_eq!(held(&with(&[(1, entries), (NEW, new)])), None);
+    #[test]
+    fn a_new_version_alone_is_not() {
+        for entries in cases::<Value>(CASES, "a_new_version_alone_is_not") {
+            let new = bundle("1.2.0", &[("olm.maxOpenShiftVersion", json!("4.21"))]);
+            assert_eq!(held(&with(&[(1, channel("c", &entries)), (NEW, new)])), None);
+        }
     }
 
     #[test]

@@ -206,6 +206,9 @@ mod tests {
 
     use super::super::diff::{HeadMove, ImageChange};
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
@@ -232,16 +235,14 @@ mod tests {
         assert_eq!(of(annotations).unwrap().holds("sha256:a", since, NOW), want);
     }
 
-    #[rstest]
-    #[case(policy::PAUSED, "yes")]
-    #[case(policy::MINIMUM_AGE, "two days")]
-    #[case(policy::MINIMUM_AGE, "-1h")]
-    #[case(policy::QUARANTINE, "suspicious")]
-    fn unknown_values_are_refused(#[case] annotation: &str, #[case] value: &str) {
-        let error = of(&[(annotation, value)]).unwrap_err().to_string();
-        let want =
-            format!("annotation {annotation} is invalid: unknown value \"{value}\": must be");
-        assert!(error.starts_with(&want), "{error}");
+    #[test]
+    fn unknown_values_are_refused() {
+        for (annotation, value) in cases::<(&str, &str)>(CASES, "unknown_values_are_refused") {
+            let error = of(&[(annotation, value)]).unwrap_err().to_string();
+            let want =
+                format!("annotation {annotation} is invalid: unknown value \"{value}\": must be");
+            assert!(error.starts_with(&want), "{error}");
+        }
     }
 
     #[test]

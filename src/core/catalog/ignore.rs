@@ -231,68 +231,33 @@ fn parse_class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<To
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::cases;
     use proptest::prelude::*;
-    use rstest::rstest;
 
-    const ONLY_INDEXES: &str = "**/*\n!*.json\n!*.yaml\n**/objects/*.json\n**/objects/*.yaml";
+    const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     // catalogs.md 1.4, F15
-    #[rstest]
-    #[case::listed(&[("", ONLY_INDEXES)], "p/index.yaml", false)]
-    #[case::excluded_again(&[("", ONLY_INDEXES)], "p/objects/csv.yaml", true)]
-    #[case::never_included(&[("", ONLY_INDEXES)], "p/README.md", true)]
-    #[case::nothing_is_pruned(&[("", "*\n!*.yaml")], "a/b/c.yaml", false)]
-    #[case::anchored(&[("", "/ignore"), ("dir1", "/ignore\n!a")], "ignore/a", true)]
-    #[case::child_includes(&[("", "/ignore"), ("dir1", "/ignore\n!a")], "dir1/ignore/a", false)]
-    #[case::child_excludes(&[("", "/ignore"), ("dir1", "/ignore\n!a")], "dir1/ignore/c", true)]
-    #[case::any_component(&[("", "a")], "x/a/y.yaml", true)]
-    fn worked_examples(#[case] files: &[(&str, &str)], #[case] path: &str, #[case] excluded: bool) {
-        let mut list = IgnoreList::default();
-        for (directory, text) in files {
-            list.add(directory, text);
+    #[test]
+    fn worked_examples() {
+        for (files, path, excluded) in
+            cases::<(Vec<(&str, &str)>, &str, bool)>(CASES, "worked_examples")
+        {
+            let mut list = IgnoreList::default();
+            for (directory, text) in files {
+                list.add(directory, text);
+            }
+            assert_eq!(list.excludes(path), excluded);
         }
-        assert_eq!(list.excludes(path), excluded);
     }
 
     // catalogs.md 1.4, I1 to I8
-    #[rstest]
-    #[case::directory_only_excludes_below("objects/", "p/objects/x.yaml", true)]
-    #[case::directory_only_spares_a_file("objects/", "p/objects", false)]
-    #[case::anchored_is_a_prefix("/a/b", "a/b/c.yaml", true)]
-    #[case::anchored_is_not_a_suffix("/a/b", "x/a/b", false)]
-    #[case::inner_slash_anchors("a/b", "x/a/b", false)]
-    #[case::double_star_inside_a_segment("a/foo**", "a/foo1", false)]
-    #[case::double_star_in_the_middle("a/**/z", "a/b/c/z/x.yaml", true)]
-    #[case::double_star_matches_nothing_too("a/**/z", "a/z", true)]
-    #[case::trailing_double_star("a/**", "a/x", true)]
-    #[case::trailing_double_star_matches_the_thing_itself("/a/b/**", "a/b", true)]
-    #[case::trailing_double_star_is_no_prefix_of_a_name("/a/b/**", "a/bc", false)]
-    #[case::double_star_of_directories_spares_a_file("**/**/", "a", false)]
-    #[case::directory_below_a_double_star_spares_a_file("/a/**/", "a", false)]
-    #[case::rooted_double_star_alone("/**", "a", false)]
-    #[case::double_stars_alone("**/**", "a/b", false)]
-    #[case::directories_of_a_double_star_alone("/**/", "a/b", false)]
-    #[case::first_match_behind_a_double_star("**/a/b", "x/a/b", true)]
-    #[case::later_match_behind_a_double_star("**/a/b", "a/x/a/b", false)]
-    #[case::later_match_of_a_glob("/x/**/*.d/y", "x/1.d/2.d/y", false)]
-    #[case::directory_behind_a_double_star("**/a/", "x/a/a", true)]
-    #[case::empty_segment_behind_a_double_star("**//a", "x/a", false)]
-    #[case::empty_segment_in_the_middle("a//b", "a/b", true)]
-    #[case::malformed("[", "[", false)]
-    #[case::malformed_class("[a-]", "a", false)]
-    #[case::class("[a-c]?.yaml", "b1.yaml", true)]
-    #[case::negated_class("[^a-c]", "b", false)]
-    #[case::escaped_star(r"\*", "x", false)]
-    #[case::comment("# x", "# x", false)]
-    #[case::escaped_comment(r"\#x", "#x", true)]
-    #[case::blanks_are_trimmed("  a  ", "a", true)]
-    #[case::star_does_not_cross("*c", "ab/d", false)]
-    #[case::include_below_a_directory("*\n!keep", "keep/x.yaml", false)]
-    #[case::lone_slash("/", "a", false)]
-    fn rules(#[case] text: &str, #[case] path: &str, #[case] excluded: bool) {
-        let mut list = IgnoreList::default();
-        list.add("", text);
-        assert_eq!(list.excludes(path), excluded);
+    #[test]
+    fn rules() {
+        for (text, path, excluded) in cases::<(&str, &str, bool)>(CASES, "rules") {
+            let mut list = IgnoreList::default();
+            list.add("", text);
+            assert_eq!(list.excludes(path), excluded);
+        }
     }
 
     proptest! {

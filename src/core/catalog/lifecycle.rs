@@ -121,11 +121,13 @@ impl Lifecycle {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::catalog::Content;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     fn blob() -> Value {
         let phase = |name: &str, start: &str, end: &str| json!({"name": name, "startDate": start, "endDate": end, "more": 1});
@@ -144,23 +146,22 @@ mod tests {
         content.package("pot").unwrap().unwrap().lifecycle.clone()
     }
 
-    #[rstest]
-    #[case::before("2024-09-30", "Full support from 2024-10-01")]
-    #[case::first_day("2024-10-01", "Full support until 2025-05-25")]
-    #[case::last_day("2025-05-25", "Full support until 2025-05-25")]
-    #[case::next_phase("2025-05-26", "Maintenance support until 2026-04-01")]
-    #[case::over("2026-04-02", "support ended on 2026-04-01")]
-    fn the_phase_is_that_of_the_day(#[case] today: &str, #[case] want: &str) {
-        let found = read(&[blob()]);
-        let today = today.parse().unwrap();
-        assert_eq!(found[0].text(today), format!("4.17: {want}; openshift 4.17, 4.18"));
-        assert_eq!(found[1].text(today), "4.18: support not known");
-        let ends = [found[0].end(), found[1].end()];
-        assert_eq!(ends, ["2026-04-01".parse().ok(), None]);
-        let (at_18, at_19) = (MinorRelease::new(4, 18), MinorRelease::new(4, 19));
-        assert!(found[0].excludes(at_19) && !found[0].excludes(at_18) && !found[1].excludes(at_19));
-        let covers = |version: &str| found[0].covers(&version.parse().unwrap());
-        assert!(covers("4.17.3-rc.1") && !covers("4.1.7"));
+    #[test]
+    fn the_phase_is_that_of_the_day() {
+        for (today, want) in cases::<(&str, &str)>(CASES, "the_phase_is_that_of_the_day") {
+            let found = read(&[blob()]);
+            let today = today.parse().unwrap();
+            assert_eq!(found[0].text(today), format!("4.17: {want}; openshift 4.17, 4.18"));
+            assert_eq!(found[1].text(today), "4.18: support not known");
+            let ends = [found[0].end(), found[1].end()];
+            assert_eq!(ends, ["2026-04-01".parse().ok(), None]);
+            let (at_18, at_19) = (MinorRelease::new(4, 18), MinorRelease::new(4, 19));
+            assert!(
+                found[0].excludes(at_19) && !found[0].excludes(at_18) && !found[1].excludes(at_19)
+            );
+            let covers = |version: &str| found[0].covers(&version.parse().unwrap());
+            assert!(covers("4.17.3-rc.1") && !covers("4.1.7"));
+        }
     }
 
     #[test]

@@ -293,6 +293,8 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::bundle::fixture::{load, with};
+    use crate::bundle::{DEPENDENCIES_FILE, PROPERTIES_FILE};
     use crate::catalog::lint::{Pinned, lint};
     use crate::catalog::read::Meta;
     use crate::error::Chain;
@@ -318,20 +320,21 @@ mod tests {
             CHANNELS_KEY: "stable,fast", DEFAULT_CHANNEL_KEY: "stable"}});
         let dependencies = json!({"dependencies": [{"type": "olm.package",
             "value": {"packageName": "kettle", "version": ">=1.0.0"}}]});
-        let file = |path: &str, value: &Value| (path.to_owned(), value.to_string().into_bytes());
-        Files::from([
-            file("manifests/csv.yaml", &csv),
-            file("manifests/crd.yaml", &crd),
-            file(ANNOTATIONS_FILE, &annotations),
-            file(crate::bundle::DEPENDENCIES_FILE, &dependencies),
+        with(&[
+            ("manifests/csv.yaml", &csv.to_string()),
+            ("manifests/crd.yaml", &crd.to_string()),
+            (ANNOTATIONS_FILE, &annotations.to_string()),
+            (DEPENDENCIES_FILE, &dependencies.to_string()),
         ])
     }
 
+    fn catalog_bundle(files: &Files, image: &str) -> CatalogBundle {
+        CatalogBundle::new(&load(files), files, image).unwrap()
+    }
+
     fn read(version: &str, replaces: &str) -> CatalogBundle {
-        let files = files(version, replaces);
-        let bundle = Bundle::from_files(&files).unwrap();
         let image = format!("quay.io/pots/teapot-bundle:{version}");
-        CatalogBundle::new(&bundle, &files, &image).unwrap()
+        catalog_bundle(&files(version, replaces), &image)
     }
 
     #[test]
@@ -349,8 +352,7 @@ mod tests {
         let members = spec.as_object().unwrap().clone();
         csv["spec"].as_object_mut().unwrap().extend(members);
         files.insert("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes());
-        let bundle = Bundle::from_files(&files).unwrap();
-        let read = CatalogBundle::new(&bundle, &files, "quay.io/pots/teapot-bundle:1");
+        let read = CatalogBundle::new(&load(&files), &files, "quay.io/pots/teapot-bundle:1");
         read.map_err(|error| Chain(&error).to_string())
     }
 
@@ -381,10 +383,8 @@ mod tests {
     fn numbers_of_properties_stay_as_they_are_written() {
         let mut files = files("1.0.0", "");
         let properties = "properties: [{type: limit, value: 4.20}]";
-        let path = crate::bundle::PROPERTIES_FILE.to_owned();
-        files.insert(path, properties.as_bytes().to_vec());
-        let bundle = Bundle::from_files(&files).unwrap();
-        let blob = CatalogBundle::new(&bundle, &files, "").unwrap().blob;
+        files.insert(PROPERTIES_FILE.to_owned(), properties.as_bytes().to_vec());
+        let blob = catalog_bundle(&files, "").blob;
         assert!(blob.contains(r#"{"type":"limit","value":4.20}"#), "{blob}");
         let meta = Meta::parse(&blob).unwrap();
         assert!(meta.json.contains(r#""value":4.20"#), "{}", meta.json);

@@ -57,26 +57,23 @@ pub fn fill(template: &str, version: &str) -> Result<String, TemplateError> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::minor("r/c:v{kube_major_version}.{kube_minor_version}", Ok("r/c:v1.33"))]
-    #[case::patch("r/c-{kube_patch_version}:1", Ok("r/c-2:1"))]
-    #[case::nothing("r/c:1", Ok("r/c:1"))]
-    #[case::unknown("r/c:{kube_version}", Err("unknown variable \"kube_version\""))]
-    #[case::of_an_object(
-        "r/c:{group:g,version:v1,kind:K,name:n,jsonpath:.x}",
-        Err("unknown variable \"group:g")
-    )]
-    #[case::not_closed("r/c:{kube_minor", Err("unknown variable \"kube_minor\""))]
-    fn the_version_is_filled_in(#[case] template: &str, #[case] want: Result<&str, &str>) {
-        match (fill(template, "v1.33.2-eks-1"), want) {
-            (Ok(filled), Ok(want)) => assert_eq!(filled, want),
-            (Err(error), Err(want)) => assert!(error.to_string().contains(want), "{error}"),
-            (got, want) => panic!("{got:?} is not {want:?}"),
+    const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
+
+    #[test]
+    fn the_version_is_filled_in() {
+        for (template, want) in
+            cases::<(&str, Result<&str, &str>)>(CASES, "the_version_is_filled_in")
+        {
+            match (fill(template, "v1.33.2-eks-1"), want) {
+                (Ok(filled), Ok(want)) => assert_eq!(filled, want),
+                (Err(error), Err(want)) => assert!(error.to_string().contains(want), "{error}"),
+                (got, want) => panic!("{got:?} is not {want:?}"),
+            }
+            assert!(fill(template, "latest").is_err());
         }
-        assert!(fill(template, "latest").is_err());
     }
 }

@@ -5,6 +5,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::error::Chain;
+use crate::fixture::{cases, word};
+
+const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
 const HEAD: &str = r#"{"schema":"olm.package","name":"kettle","defaultChannel":"hot"}"#;
 const HOT: &str = r#"{"schema":"olm.channel","package":"kettle","name":"hot","entries":[
@@ -143,26 +146,16 @@ fn key_names_match_without_regard_to_case() {
 }
 
 // resolution.md 4.2
-#[rstest]
-#[case::none(
-    r#"[{"type":"olm.gvk","value":{}}]"#,
-    r#"no package property found in bundle "kettle.v1""#
-)]
-#[case::first_of_several(
-    r#"[{"type":"olm.package","value":{"version":"1"}},{"type":"olm.package","value":{"version":"1.0.0"}}]"#,
-    "No Major.Minor.Patch elements found"
-)]
-#[case::release_is_a_number(
-    r#"[{"type":"olm.package","value":{"version":"1.0.0","release":1}}]"#,
-    r#"error unmarshalling package property: field "release" is not a string"#
-)]
-fn bundles_without_a_version(#[case] properties: &str, #[case] want: &str) {
-    let blob = format!(
-        r#"{{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","properties":{properties}}}"#
-    );
-    let index = kettle(&[&blob]);
-    let error = index.bundles[0].version(false).unwrap_err();
-    assert_eq!(Chain(error).to_string(), want);
+#[test]
+fn bundles_without_a_version() {
+    for (properties, want) in cases::<(&str, &str)>(CASES, "bundles_without_a_version") {
+        let blob = format!(
+            r#"{{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","properties":{properties}}}"#
+        );
+        let index = kettle(&[&blob]);
+        let error = index.bundles[0].version(false).unwrap_err();
+        assert_eq!(Chain(error).to_string(), want);
+    }
 }
 
 #[test]
@@ -235,20 +228,10 @@ fn json_text() -> impl Strategy<Value = String> {
         ])
         .prop_map(str::to_owned),
     ];
-    let key = prop::sample::select(vec![
-        "name",
-        "Name",
-        "image",
-        "properties",
-        "PROPERTIES",
-        "type",
-        "Type",
-        "value",
-        "version",
-        "release",
-        "minKubeVersion",
-        "MINKUBEVERSION",
-    ]);
+    let key = word(
+        "name Name image properties PROPERTIES type Type value version release minKubeVersion \
+         MINKUBEVERSION",
+    );
     leaf.prop_recursive(4, 40, 5, move |inner| {
         let member =
             (key.clone(), inner.clone()).prop_map(|(key, value)| format!("{key:?}:{value}"));

@@ -258,7 +258,9 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::fixture::rows;
+    use crate::fixture::{cases, rows};
+
+    const CASES: &str = include_str!("../testdata/crd_safety/cases.yaml");
 
     #[test]
     fn objects_are_read_in_the_stored_version_if_it_is_served() {
@@ -321,43 +323,29 @@ mod tests {
     }
 
     // applying.md 6.5: objects of a version that goes are named
-    #[rstest]
-    #[case::none(vec![], "no objects, so nothing is lost")]
-    #[case::nobody(
-        vec![vec!["b/v2", "c/v1"]],
-        "1 object, 1 valid under the new schema; none of them written in v1"
-    )]
-    #[case::one(
-        vec![vec!["b/v2", "b/v1", "b/v0"], vec!["b/v0"]],
-        "2 objects, 2 valid under the new schema; 1 of them written in v1 (ns/x)"
-    )]
-    #[case::many(
-        vec![vec!["b/v1"]; 5],
-        "5 objects, 5 valid under the new schema; 5 of them written in v1 \
-         (ns/x, ns/x, ns/x and 2 more)"
-    )]
-    fn objects_that_were_written_in_a_version_that_goes_are_named(
-        #[case] objects: Vec<Vec<&str>>,
-        #[case] want: &str,
-    ) {
-        let version = |name: &str, served: bool| json!({"name": name, "served": served});
-        let versions = [version("v0", false), version("v1", true), version("v2", true)];
-        let old = json!({"spec": {"group": "b", "versions": versions}});
-        let mut new = crd(&json!({}));
-        new.0["spec"]["versions"][0]["served"] = json!(true);
-        let written_in = |versions: Vec<&str>| {
-            let mut object = object(&json!(1));
-            let entries = versions.into_iter().map(|version| json!({"apiVersion": version}));
-            object.0["metadata"]["managedFields"] = entries.collect();
-            object
-        };
-        let objects: Vec<_> = objects.into_iter().map(written_in).collect();
-        let count = u64::try_from(objects.len()).unwrap();
-        assert_eq!(evidence((&old, &new), "v2", count, &objects).to_string(), want);
-        // Without a schema that they could be judged by.
-        new.0["spec"]["conversion"] = json!({"strategy": "Webhook"});
-        let found = evidence((&old, &new), "v1", count, &objects).to_string();
-        assert!(found.contains("has no schema for version v1; "), "{found}");
+    #[test]
+    fn objects_that_were_written_in_a_version_that_goes_are_named() {
+        let rows = "objects_that_were_written_in_a_version_that_goes_are_named";
+        for (objects, want) in cases::<(Vec<Vec<&str>>, &str)>(CASES, rows) {
+            let version = |name: &str, served: bool| json!({"name": name, "served": served});
+            let versions = [version("v0", false), version("v1", true), version("v2", true)];
+            let old = json!({"spec": {"group": "b", "versions": versions}});
+            let mut new = crd(&json!({}));
+            new.0["spec"]["versions"][0]["served"] = json!(true);
+            let written_in = |versions: Vec<&str>| {
+                let mut object = object(&json!(1));
+                let entries = versions.into_iter().map(|version| json!({"apiVersion": version}));
+                object.0["metadata"]["managedFields"] = entries.collect();
+                object
+            };
+            let objects: Vec<_> = objects.into_iter().map(written_in).collect();
+            let count = u64::try_from(objects.len()).unwrap();
+            assert_eq!(evidence((&old, &new), "v2", count, &objects).to_string(), want);
+            // Without a schema that they could be judged by.
+            new.0["spec"]["conversion"] = json!({"strategy": "Webhook"});
+            let found = evidence((&old, &new), "v1", count, &objects).to_string();
+            assert!(found.contains("has no schema for version v1; "), "{found}");
+        }
     }
 
     // ours: a hold is not reported anew with every object that somebody creates

@@ -1,8 +1,10 @@
 use proptest::prelude::*;
-use rstest::rstest;
 
 use super::*;
+use crate::fixture::cases;
 use std::collections::BTreeSet;
+
+const CASES: &str = include_str!("../../testdata/catalog/cases.yaml");
 
 fn canonical(text: &str) -> String {
     let raw: &RawValue = serde_json::from_str(text).unwrap();
@@ -19,19 +21,11 @@ fn canonical(text: &str) -> String {
 }
 
 // catalogs.md 1.7
-#[rstest]
-#[case::nothing("{ }", "{}")]
-#[case::blanks("{ \"a\" :\n[ 1 ,\t2 ] }", r#"{"a":[1,2]}"#)]
-#[case::order(r#"{"b":1,"a":{"d":1,"c":2}}"#, r#"{"a":{"c":2,"d":1},"b":1}"#)]
-#[case::last_of_equal(r#"{"a":1,"b":2,"a":3,"\u0061":4}"#, r#"{"a":4,"b":2}"#)]
-#[case::numbers(r#"{"a":1.0,"b":1e400,"c":-0}"#, r#"{"a":1.0,"b":1e400,"c":-0}"#)]
-#[case::short_escapes(r#"{"a":"\n\"\t"}"#, r#"{"a":"\n\"\t"}"#)]
-#[case::long_escapes(r#"{"a":"\u000a\/\u003c"}"#, r#"{"a":"\n/<"}"#)]
-#[case::backslashes(r#"{"a":"\\u0041\\","b":"\\\\"}"#, r#"{"a":"\\u0041\\","b":"\\\\"}"#)]
-#[case::brackets_in_strings(r#"{"a":"]}","b":","}"#, r#"{"a":"]}","b":","}"#)]
-#[case::half_a_pair(r#"{"a":"\ud800"}"#, "{\"a\":\"\u{fffd}\u{fffd}\u{fffd}\"}")]
-fn text_is_rewritten(#[case] text: &str, #[case] want: &str) {
-    assert_eq!(canonical(text), want);
+#[test]
+fn text_is_rewritten() {
+    for (text, want) in cases::<(&str, &str)>(CASES, "text_is_rewritten") {
+        assert_eq!(canonical(text), want);
+    }
 }
 
 #[test]

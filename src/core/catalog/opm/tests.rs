@@ -3,24 +3,17 @@
 use rstest::rstest;
 
 use super::*;
-use crate::bundle::{Bundle, Files};
+use crate::bundle::fixture::{csv, load, with};
 
 fn bundle(version: &str) -> CatalogBundle {
-    let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "ClusterServiceVersion", "metadata": {"name": format!("a-v{version}")},
-        "spec": {"version": version, "description": format!("as of {version}"),
-            "icon": [{"base64data": "eA==", "mediatype": "image/svg+xml"}],
-            "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "d", "spec":
-                {"template": {"spec": {"containers": [{"image": "r.io/lid:1"}]}}}}]}}}});
-    let annotations = json!({"annotations": {
-        "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
-        "operators.operatorframework.io.bundle.package.v1": "a"}});
-    let files = Files::from([
-        ("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes()),
-        ("metadata/annotations.yaml".to_owned(), annotations.to_string().into_bytes()),
-    ]);
-    let read = Bundle::from_files(&files).unwrap();
-    CatalogBundle::new(&read, &files, &format!("r.io/a:{version}")).unwrap()
+    let spec = json!({"version": version, "description": format!("as of {version}"),
+        "icon": [{"base64data": "eA==", "mediatype": "image/svg+xml"}],
+        "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "d", "spec":
+            {"template": {"spec": {"containers": [{"image": "r.io/lid:1"}]}}}}]}}});
+    let csv = csv(&spec.to_string()).replace("pot.v1", &format!("a-v{version}"));
+    let annotations = "annotations: {operators.operatorframework.io.bundle.package.v1: a}";
+    let files = with(&[("manifests/csv.yaml", &csv), ("metadata/annotations.yaml", annotations)]);
+    CatalogBundle::new(&load(&files), &files, &format!("r.io/a:{version}")).unwrap()
 }
 
 fn expand(template: &Value) -> Result<Vec<Value>, TemplateError> {

@@ -1,8 +1,10 @@
 use super::*;
 use crate::error::Chain;
-use crate::fixture::{rows, text};
+use crate::fixture::{cases, json, rows, text};
 use proptest::prelude::*;
 use rstest::rstest;
+
+const CASES: &str = include_str!("../../testdata/catalog/cases.yaml");
 
 fn read(files: &[(&str, &str)]) -> Result<Contents, ReadError> {
     read_catalog(files.iter().map(|(path, text)| (*path, text.as_bytes())))
@@ -34,24 +36,11 @@ fn yaml_documents_become_sorted_lines_in_order() {
 }
 
 // catalogs.md F2, F4, F5, F6, and the rows of 1.5
-#[rstest]
-#[case::json_objects(r#"{"schema":"a"}{"schema":"b"}"#, 2)]
-#[case::json_objects_on_lines("{\"schema\":\"a\"}\n\n{\"schema\":\"b\"}\n", 2)]
-#[case::flow_mapping(r#"{"schema":"a",}"#, 1)]
-#[case::json_then_yaml("{\"schema\":\"a\"}\n---\nschema: b\n", 2)]
-#[case::commented_separator("schema: a\n--- # next\nschema: b\n", 2)]
-#[case::license_comment("# Copyright\n# nobody\n---\nschema: a\n", 1)]
-#[case::null_document("null\n---\nschema: a\n---\n~\n", 1)]
-#[case::document_end("schema: a\n...\nschema: b\n", 2)]
-#[case::empty("", 0)]
-#[case::only_separator("---", 0)]
-#[case::only_separators("---\n---\n", 0)]
-#[case::byte_order_mark("\u{feff}{\"schema\":\"a\"}{\"schema\":\"b\"}{\"schema\":\"c\"}", 3)]
-#[case::byte_order_mark_in_yaml("\u{feff}schema: a\n", 1)]
-#[case::separator_within_a_scalar("schema: a\ntext: |\n  ---\n  x\n", 1)]
-#[case::crlf("schema: a\r\n---\r\nschema: b\r\n", 2)]
-fn documents(#[case] text: &str, #[case] count: usize) {
-    assert_eq!(lines(&[("c", text)]).len(), count);
+#[test]
+fn documents() {
+    for (text, count) in cases::<(&str, usize)>(CASES, "documents") {
+        assert_eq!(lines(&[("c", text)]).len(), count);
+    }
 }
 
 // catalogs.md F3, F4, F6, F8, F10
@@ -183,21 +172,12 @@ fn walks_depth_first_in_byte_order() {
 }
 
 // catalogs.md F15, stack.md 7
-#[rstest]
-#[case("yes", "true")]
-#[case("Off", "false")]
-#[case("~", "null")]
-#[case("010", "8")]
-#[case("0x1F", "31")]
-#[case("1_000", "1000")]
-#[case("4.10", "4.1")]
-#[case("2024-01-01", "\"2024-01-01\"")]
-#[case("1:30", "\"1:30\"")]
-#[case("!foo v", "\"v\"")]
-#[case("!!binary aGk=", "\"aGk=\"")]
-fn yaml_scalars(#[case] text: &str, #[case] json: &str) {
-    let text = format!("schema: a\nv: {text}\n");
-    assert_eq!(lines(&[("c", &text)]), [format!("{{\"schema\":\"a\",\"v\":{json}}}")]);
+#[test]
+fn yaml_scalars() {
+    for (text, json) in cases::<(&str, &str)>(CASES, "yaml_scalars") {
+        let text = format!("schema: a\nv: {text}\n");
+        assert_eq!(lines(&[("c", &text)]), [format!("{{\"schema\":\"a\",\"v\":{json}}}")]);
+    }
 }
 
 // catalogs.md F19
@@ -290,13 +270,7 @@ fn json_value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         ".{0,8}".prop_map(Value::from),
     ];
-    leaf.prop_recursive(4, 24, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map("[a-z]{1,4}", inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
+    json(leaf, "[a-z]{1,4}")
 }
 
 // A file that cannot be read any further is left, and the next one is read.
