@@ -239,8 +239,10 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
-    use super::super::rule::RBAC;
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/rbac/cases.yaml");
 
     fn objects(all: &[Value]) -> Vec<Object> {
         let own = [
@@ -270,84 +272,31 @@ mod tests {
             "metadata": {"name": "d", "namespace": "ns"}, "spec": {"template": {"spec": spec}}})
     }
 
-    #[rstest]
-    #[case::admin(
-        binding("ClusterRole", "cluster-admin",
-            &json!({"kind": "ServiceAccount", "name": "sa", "namespace": "ns"})),
-        "service account ns/sa is bound to ClusterRole cluster-admin"
-    )]
-    #[case::everybody(
-        binding("ClusterRole", "own", &json!({"kind": "Group", "name": "system:authenticated"})),
-        "group system:authenticated: Namespace:\"\" APIGroups:[] Resources:[pods] Verbs:[get]"
-    )]
-    #[case::default_bound_to_a_role_of_others(
-        binding("ClusterRole", "cluster-admin",
-            &json!({"kind": "ServiceAccount", "name": "default", "namespace": "ns"})),
-        "service account ns/default is bound to ClusterRole cluster-admin"
-    )]
-    #[case::old_name_of_the_account(
-        pods(&json!({"serviceAccountName": "", "serviceAccount": "robot"})),
-        "pods of Deployment d run as service account robot"
-    )]
-    #[case::account(
-        pods(&json!({"serviceAccountName": "robot"})),
-        "pods of Deployment d run as service account robot"
-    )]
-    #[case::privileged(
-        pods(&json!({"containers": [{"securityContext": {"privileged": true}}]})),
-        "pods of Deployment d are privileged"
-    )]
-    #[case::capability(
-        pods(&json!({"initContainers": [
-            {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]})),
-        "pods of Deployment d have capability SYS_ADMIN"
-    )]
-    #[case::path(
-        pods(&json!({"volumes": [{"hostPath": {"path": "/etc"}}]})),
-        "pods of Deployment d mount /etc of the host"
-    )]
-    #[case::network(
-        pods(&json!({"hostNetwork": true})),
-        "pods of Deployment d use the network of the host"
-    )]
-    #[case::aggregated(
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [
-                {"matchLabels": {"a": "b"}}]}}),
-        r#"ClusterRole all collects the rules of roles with {"matchLabels":{"a":"b"}}"#
-    )]
-    fn what_comes_by_another_way_than_rules_is_named(#[case] added: Value, #[case] want: &str) {
-        let before = Powers::of(objects(&[]).iter());
-        let after = Powers::of(objects(&[added]).iter());
-        assert_eq!(after.beyond(&before), [want]);
-        assert_eq!(before.beyond(&after), [""; 0]);
+    #[test]
+    fn what_comes_by_another_way_than_rules_is_named() {
+        let rows = "what_comes_by_another_way_than_rules_is_named";
+        for (added, want) in cases::<(Value, &str)>(CASES, rows) {
+            let before = Powers::of(objects(&[]).iter());
+            let after = Powers::of(objects(&[added]).iter());
+            assert_eq!(after.beyond(&before), [want]);
+            assert_eq!(before.beyond(&after), [""; 0]);
+        }
     }
 
-    #[rstest]
-    #[case::everything("", "*", "*", &["*"], &[], &["everything"])]
-    #[case::secrets("", "", "secrets", &["list"], &[], &["reads every Secret"])]
-    #[case::secrets_among_others("", "*", "secrets", &["list"], &[], &["reads every Secret"])]
-    #[case::writes_secrets("", "", "secrets", &["create"], &[], &[])]
-    #[case::one_secret("", "*", "secrets", &["get"], &["a"], &[])]
-    #[case::of_a_namespace("ns", "", "secrets", &["list", "get"], &[], &[])]
-    #[case::roles("", "*", "clusterroles", &["patch"], &[], &["changes any ClusterRole"])]
-    #[case::leads_to_more("", RBAC, "clusterroles", &["bind", "get", "escalate"], &[],
-        &["bind", "escalate"])]
-    #[case::verbs("", "*", "roles", &["escalate", "impersonate"], &["a"],
-        &["escalate", "impersonate"])]
-    fn powerful_rights_are_named(
-        #[case] namespace: &str,
-        #[case] group: &str,
-        #[case] resource: &str,
-        #[case] verbs: &[&str],
-        #[case] names: &[&str],
-        #[case] want: &[&str],
-    ) {
-        let rule = json!({"apiGroups": [group], "resources": [resource], "verbs": verbs,
-            "resourceNames": names});
-        let mut rights = Permissions::default();
-        rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
-        assert_eq!(rights.strong().into_iter().collect::<Vec<_>>(), want);
+    #[test]
+    fn powerful_rights_are_named() {
+        for (namespace, group, resource, verbs, names, want) in
+            cases::<(&str, &str, &str, Vec<&str>, Vec<&str>, Vec<&str>)>(
+                CASES,
+                "powerful_rights_are_named",
+            )
+        {
+            let rule = json!({"apiGroups": [group], "resources": [resource], "verbs": verbs,
+                "resourceNames": names});
+            let mut rights = Permissions::default();
+            rights.insert_rule(namespace, &PolicyRule::from_value(&rule));
+            assert_eq!(rights.strong().into_iter().collect::<Vec<_>>(), want);
+        }
     }
 
     #[rstest]

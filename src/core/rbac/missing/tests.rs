@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
+use crate::fixture::rows;
 use crate::object::Object;
 use crate::rbac::fixture::{any_objects, rules};
 use crate::rbac::{
     Account, BundleObjects, Options, RbacObjects, lines, manifests, missing, outline, required,
 };
-use crate::yaml;
 
 fn account() -> Account {
     "ns1/installer".parse().unwrap()
@@ -20,9 +20,8 @@ fn objects(case: &Value, key: &str) -> Vec<Object> {
     list.map(|value| Object::from_value(value.clone()).unwrap()).collect()
 }
 
-fn texts(case: &Value, key: &str) -> Vec<String> {
-    let list = case[key].as_array().into_iter().flatten();
-    list.map(|text| text.as_str().unwrap().to_owned()).collect()
+fn texts<'a>(case: &'a Value, key: &str) -> Vec<&'a str> {
+    case[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
@@ -56,7 +55,6 @@ fn judge(case: &Value) -> (Permissions, Missing) {
     let objects = [objects(case, "bundle"), objects(case, "leaving")];
     let bundle = BundleObjects { name: "test.v1.2.0", objects: &objects[0] };
     let unserved = texts(case, "unserved");
-    let unserved: Vec<_> = unserved.iter().map(String::as_str).collect();
     let ask = |roles: &BTreeMap<_, _>| {
         let held = Held { rights: &rights, roles };
         missing(&bundle, "ns1", &objects[1], &unserved, &held)
@@ -80,18 +78,14 @@ fn judge(case: &Value) -> (Permissions, Missing) {
 // applying.md f4, f5, f6, f7, f12
 #[test]
 fn accounts_lack_what_the_cases_say() {
-    let cases = yaml::to_json(include_str!("cases.yaml")).unwrap();
-    let [Value::Array(cases)] = cases.as_slice() else {
-        panic!("one list");
-    };
-    for case in cases {
+    for case in &rows(include_str!("cases.yaml")) {
         let name = case["name"].as_str().unwrap();
         let (rights, found) = judge(case);
         assert_eq!(lines(&found.rights), texts(case, "missing"), "{name}");
         let errors = texts(case, "errors");
         assert_eq!(found.errors.len(), errors.len(), "{name}: {found:?}");
         for (error, part) in found.errors.iter().zip(errors) {
-            assert!(error.contains(&part), "{name}: {error}");
+            assert!(error.contains(part), "{name}: {error}");
         }
         let wildcard = has_wildcard_name(&rights, &found.rights);
         assert_eq!(wildcard, case["wildcard"] == true, "{name}");

@@ -1,9 +1,12 @@
 //! Properties and tables of rights.
 
 use proptest::prelude::*;
-use rstest::rstest;
+use serde_json::Value;
 
 use super::*;
+use crate::fixture::cases;
+
+const CASES: &str = include_str!("../../testdata/rbac/cases.yaml");
 
 fn rule(groups: &[&str], resources: &[&str], names: &[&str], verbs: &[&str]) -> PolicyRule {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
@@ -24,48 +27,34 @@ fn rights(namespace: &str, rules: &[PolicyRule]) -> Permissions {
     rights
 }
 
-#[rstest]
-#[case::same(rule(&[""], &["pods"], &[], &["get"]), true)]
-#[case::more_verbs(rule(&[""], &["pods"], &[], &["list", "get"]), true)]
-#[case::all_verbs(rule(&[""], &["pods"], &[], &["*"]), true)]
-#[case::all_groups(rule(&["*"], &["pods"], &[], &["get"]), true)]
-#[case::all_resources(rule(&[""], &["*"], &[], &["get"]), true)]
-#[case::another_verb(rule(&[""], &["pods"], &[], &["list"]), false)]
-#[case::another_group(rule(&["apps"], &["pods"], &[], &["get"]), false)]
-#[case::only_a_subresource(rule(&[""], &["pods/log"], &[], &["get"]), false)]
-#[case::only_one_name(rule(&[""], &["pods"], &["a"], &["get"]), false)]
-// applying.md f12: a name has no wildcard
-#[case::name_that_looks_like_a_wildcard(rule(&[""], &["pods"], &["*"], &["get"]), false)]
-fn get_pods_is_covered_by(#[case] held: PolicyRule, #[case] want: bool) {
-    let right = Permission::on("get", "", "pods", None);
-    assert_eq!(rights("", std::slice::from_ref(&held)).covers("ns1", &right), want);
-    assert_eq!(rights("ns1", std::slice::from_ref(&held)).covers("ns1", &right), want);
-    assert!(!rights("ns2", std::slice::from_ref(&held)).covers("ns1", &right));
-    assert!(!rights("ns2", &[held]).covers("", &right));
+#[test]
+fn get_pods_is_covered_by() {
+    for (held, want) in cases::<(Value, bool)>(CASES, "get_pods_is_covered_by") {
+        let held = PolicyRule::from_value(&held);
+        let right = Permission::on("get", "", "pods", None);
+        assert_eq!(rights("", std::slice::from_ref(&held)).covers("ns1", &right), want);
+        assert_eq!(rights("ns1", std::slice::from_ref(&held)).covers("ns1", &right), want);
+        assert!(!rights("ns2", std::slice::from_ref(&held)).covers("ns1", &right));
+        assert!(!rights("ns2", &[held]).covers("", &right));
+    }
 }
 
-#[rstest]
-#[case::its_own("pods/log", true)]
-#[case::everything("*", true)]
-#[case::of_every_parent("*/log", true)]
-#[case::another_of_every_parent("*/scale", false)]
-#[case::its_parent("pods", false)]
-fn subresource_is_covered_by(#[case] held: &str, #[case] want: bool) {
-    let held = rights("", &[rule(&[""], &[held], &[], &["get"])]);
-    assert_eq!(held.covers("", &Permission::on("get", "", "pods/log", Some("a"))), want);
+#[test]
+fn subresource_is_covered_by() {
+    for (held, want) in cases::<(&str, bool)>(CASES, "subresource_is_covered_by") {
+        let held = rights("", &[rule(&[""], &[held], &[], &["get"])]);
+        assert_eq!(held.covers("", &Permission::on("get", "", "pods/log", Some("a"))), want);
+    }
 }
 
-#[rstest]
-#[case::same("/metrics", "/metrics", true)]
-#[case::prefix("/metrics/*", "/metrics/a", true)]
-#[case::all("*", "/metrics", true)]
-#[case::longer("/metrics/a", "/metrics", false)]
-#[case::wider_wanted("/metrics/a", "/metrics/*", false)]
-fn path_is_covered_by(#[case] held: &str, #[case] wanted: &str, #[case] want: bool) {
-    let url = |path: &str| Permission::Url { path: path.to_owned(), verb: "get".to_owned() };
-    let mut granted = Permissions::default();
-    granted.insert("", url(held));
-    assert_eq!(granted.covers("", &url(wanted)), want);
+#[test]
+fn path_is_covered_by() {
+    for (held, wanted, want) in cases::<(&str, &str, bool)>(CASES, "path_is_covered_by") {
+        let url = |path: &str| Permission::Url { path: path.to_owned(), verb: "get".to_owned() };
+        let mut granted = Permissions::default();
+        granted.insert("", url(held));
+        assert_eq!(granted.covers("", &url(wanted)), want);
+    }
 }
 
 #[test]
