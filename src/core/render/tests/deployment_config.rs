@@ -1,12 +1,13 @@
 //! What `deploymentConfig` does to a Deployment, row by row of rendering.md 4.8.
 
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::config::DeploymentConfig;
-use crate::fixture::rows;
+use crate::fixture::{cases, rows};
 use crate::object::Object;
 use crate::render::deployment_config::apply;
+
+const CASES: &str = include_str!("../../testdata/render/cases.yaml");
 
 fn config(value: &Value) -> DeploymentConfig {
     let (config, dropped) = DeploymentConfig::from_value(value).unwrap();
@@ -57,45 +58,16 @@ fn pods_change() {
     }
 }
 
-fn nodes(value: &str) -> Value {
-    let terms = json!([{"matchExpressions": [{"key": "k", "operator": "In", "values": [value]}]}]);
-    json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}})
-}
-
-fn pods(topology: &str) -> Value {
-    json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": topology}]})
-}
-
 // rendering.md 4.8: affinities
-#[rstest]
-#[case::absent(json!({"nodeAffinity": nodes("n")}), json!({}),
-    json!({"affinity": {"nodeAffinity": nodes("n")}}))]
-#[case::empty(json!({"nodeAffinity": nodes("n"), "podAffinity": pods("p")}),
-    json!({"affinity": {}}), json!({}))]
-#[case::one_part(json!({"nodeAffinity": nodes("n"), "podAffinity": pods("p")}),
-    json!({"affinity": {"nodeAffinity": nodes("x")}}),
-    json!({"affinity": {"nodeAffinity": nodes("x"), "podAffinity": pods("p")}}))]
-#[case::part_erased(json!({"nodeAffinity": nodes("n"), "podAffinity": pods("p")}),
-    json!({"affinity": {"nodeAffinity": {}}}), json!({"affinity": {"podAffinity": pods("p")}}))]
-#[case::last_part_erased(json!({"nodeAffinity": nodes("n")}),
-    json!({"affinity": {"nodeAffinity": {}}}), json!({}))]
-#[case::no_terms(json!({"nodeAffinity": nodes("n")}),
-    json!({"affinity": {"nodeAffinity":
-        {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}}), json!({}))]
-#[case::other_part_erased(json!({"nodeAffinity": nodes("n"), "podAntiAffinity": pods("a")}),
-    json!({"affinity": {"podAntiAffinity": {}}}),
-    json!({"affinity": {"nodeAffinity": nodes("n")}}))]
-#[case::empty_lists(json!({"podAntiAffinity": pods("a")}),
-    json!({"affinity": {"podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [],
-        "preferredDuringSchedulingIgnoredDuringExecution": []}}}), json!({}))]
-#[case::nothing_to_erase(Value::Null, json!({"affinity": {"podAffinity": {}}}), json!({}))]
-fn affinities_merge(#[case] bundle: Value, #[case] change: Value, #[case] want: Value) {
-    let spec = match bundle {
-        Value::Null => json!({}),
-        affinity => json!({"affinity": affinity}),
-    };
-    assert_eq!(pod(&spec, &change), want);
+#[test]
+fn affinities_merge() {
+    for (bundle, change, want) in cases::<(Value, Value, Value)>(CASES, "affinities_merge") {
+        let spec = match bundle {
+            Value::Null => json!({}),
+            affinity => json!({"affinity": affinity}),
+        };
+        assert_eq!(pod(&spec, &change), want);
+    }
 }
 
 #[test]

@@ -14,7 +14,10 @@ use super::*;
 use crate::bundle::fixture::{csv, csv_of, load, minimal, sample, with};
 use crate::bundle::{Files, Permission, PolicyRule};
 use crate::error::Chain;
+use crate::fixture::cases;
 use crate::yaml;
+
+const CASES: &str = include_str!("../../testdata/render/cases.yaml");
 
 const NONE: Features =
     Features { single_own_namespace: false, deployment_config: false, webhooks: false };
@@ -127,44 +130,22 @@ fn unique_names(#[case] base: &str, #[case] suffix: &str, #[case] want: &str) {
 }
 
 // rendering.md 4.2, 4.3
-#[rstest]
-#[case::kept_as_role(
-    "O",
-    "permissions",
-    "{serviceAccountName: my-sa, rules: [{resources: [configmaps], apiGroups: [''], \
-      verbs: [get, list]}]}",
-    "foo.v1.0.0-my-sa-37u57xvawp5ywcm35z47nzi2oe41isnqs5w72ioirnm"
-)]
-#[case::promoted(
-    "A",
-    "permissions",
-    "{serviceAccountName: my-sa, rules: [{verbs: [get, list], apiGroups: [''], \
-      resources: [configmaps]}]}",
-    "foo.v1.0.0-my-sa-2x7gm38apecz5qy38yh62yxwtbe2mr0wgxxans1n8b1k"
-)]
-#[case::default_account(
-    "A",
-    "clusterPermissions",
-    "{serviceAccountName: '', rules: [{verbs: ['*'], apiGroups: ['<x>&'], resources: [a], \
-      resourceNames: [], apigroups: [dropped]}]}",
-    "foo.v1.0.0-default-cuek48oytxo6uxqz35nbufagsxsckqc9m5qsw383zpp"
-)]
-fn role_names_as_upstream(
-    #[case] mode: &str,
-    #[case] list: &str,
-    #[case] permission: &str,
-    #[case] want: &str,
-) {
-    let (mode, target) = match mode {
-        "O" => ("OwnNamespace", "ops"),
-        _ => ("AllNamespaces", ""),
-    };
-    let spec = format!("{{install: {{spec: {{{list}: [{permission}]}}}}}}");
-    let csv = csv_of(&format!("[{{type: {mode}, supported: true}}]"), &spec);
-    let csv = csv.replace("pot.v1", "foo.v1.0.0");
-    let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
-    let role = objects.iter().find(|object| object.kind().ends_with("Role")).unwrap();
-    assert_eq!(role.name(), want);
+#[test]
+fn role_names_as_upstream() {
+    for (mode, list, permission, want) in
+        cases::<(&str, &str, &str, &str)>(CASES, "role_names_as_upstream")
+    {
+        let (mode, target) = match mode {
+            "O" => ("OwnNamespace", "ops"),
+            _ => ("AllNamespaces", ""),
+        };
+        let spec = format!("{{install: {{spec: {{{list}: [{permission}]}}}}}}");
+        let csv = csv_of(&format!("[{{type: {mode}, supported: true}}]"), &spec);
+        let csv = csv.replace("pot.v1", "foo.v1.0.0");
+        let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
+        let role = objects.iter().find(|object| object.kind().ends_with("Role")).unwrap();
+        assert_eq!(role.name(), want);
+    }
 }
 
 // rendering.md 4.2
@@ -179,73 +160,48 @@ fn absent_and_empty_verbs_hash_differently_and_resource_names_do_not_count() {
 }
 
 // rendering.md 4.3, 4.4
-#[rstest]
-#[case::all("", RolePlacement::TargetsAndInstall, &["ClusterRole", "ClusterRoleBinding"])]
-#[case::own("ops", RolePlacement::TargetsAndInstall, &["Role ops", "RoleBinding ops"])]
-#[case::single("dev", RolePlacement::TargetsAndInstall,
-    &["Role dev", "RoleBinding dev", "Role ops", "RoleBinding ops"])]
-#[case::upstream("dev", RolePlacement::TargetsOnly, &["Role dev", "RoleBinding dev"])]
-fn namespaced_rights_go_to(
-    #[case] target: &str,
-    #[case] role_placement: RolePlacement,
-    #[case] want: &[&str],
-) {
-    let csv = csv_of(
-        "[{type: AllNamespaces, supported: true}, {type: OwnNamespace, supported: true}, \
-          {type: SingleNamespace, supported: true}]",
-        "{install: {spec: {permissions: [{serviceAccountName: sa, rules: [{verbs: [get]}]}]}}}",
-    );
-    let options = RenderOptions { role_placement, ..options(target) };
-    let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap();
-    assert_eq!(identities(&objects[..1]), ["ServiceAccount.v1 ops/sa"]);
-    let places: Vec<_> = objects[1..]
-        .iter()
-        .map(|object| format!("{} {}", object.kind(), object.namespace()).trim().to_owned())
-        .collect();
-    assert_eq!(places, want);
-    for binding in objects.iter().filter(|object| object.kind().ends_with("Binding")) {
-        assert_eq!(binding.0["subjects"][0]["namespace"], "ops");
-        assert_eq!(binding.0["roleRef"]["name"], binding.name());
+#[test]
+fn namespaced_rights_go_to() {
+    for (target, role_placement, want) in
+        cases::<(&str, &str, Vec<&str>)>(CASES, "namespaced_rights_go_to")
+    {
+        let csv = csv_of(
+            "[{type: AllNamespaces, supported: true}, {type: OwnNamespace, supported: true}, \
+              {type: SingleNamespace, supported: true}]",
+            "{install: {spec: {permissions: [{serviceAccountName: sa, rules: [{verbs: [get]}]}]}}}",
+        );
+        let role_placement = role_placement.parse().unwrap();
+        let options = RenderOptions { role_placement, ..options(target) };
+        let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap();
+        assert_eq!(identities(&objects[..1]), ["ServiceAccount.v1 ops/sa"]);
+        let places: Vec<_> = objects[1..]
+            .iter()
+            .map(|object| format!("{} {}", object.kind(), object.namespace()).trim().to_owned())
+            .collect();
+        assert_eq!(places, want);
+        for binding in objects.iter().filter(|object| object.kind().ends_with("Binding")) {
+            assert_eq!(binding.0["subjects"][0]["namespace"], "ops");
+            assert_eq!(binding.0["roleRef"]["name"], binding.name());
+        }
     }
 }
 
-const NO_MODES: &str = "bundle must support at least one of [AllNamespaces SingleNamespace \
-    OwnNamespace] install modes";
-
 // rendering.md 2, 3.2
-#[rstest]
-#[case::api_service(
-    "[]",
-    "{apiservicedefinitions: {owned: [{}]}, webhookdefinitions: [{}]}",
-    NONE,
-    "apiServiceDefintions are not supported"
-)]
-#[case::webhooks("[]", "{webhookdefinitions: [{}]}", NONE, "webhookDefinitions are not supported")]
-#[case::gate_off(
-    "[{type: OwnNamespace, supported: true}]",
-    "{}",
-    NONE,
-    "bundle does not support AllNamespaces install mode"
-)]
-#[case::no_modes("[]", "{}", Features::default(), NO_MODES)]
-#[case::multi_alone(
-    "[{type: MultiNamespace, supported: true}, {type: AllNamespaces, supported: false}]",
-    "{}",
-    Features::default(),
-    NO_MODES
-)]
-fn unsupported_bundles_are_refused_before_their_configuration(
-    #[case] modes: &str,
-    #[case] spec: &str,
-    #[case] features: Features,
-    #[case] want: &str,
-) {
-    let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, spec))]));
-    let inline = json!({"unknown": true});
-    let settings = Settings { inline: Some(&inline), ..settings(features) };
-    let error = render_configured(&bundle, &settings).unwrap_err();
-    assert_eq!(Chain(&error).to_string(), format!("unsupported bundle: {want}"));
-    assert_eq!(error.disposition(), Disposition::Retry);
+#[test]
+fn unsupported_bundles_are_refused_before_their_configuration() {
+    for (modes, spec, all, want) in cases::<(Value, Value, bool, &str)>(
+        CASES,
+        "unsupported_bundles_are_refused_before_their_configuration",
+    ) {
+        let csv = csv_of(&modes.to_string(), &spec.to_string());
+        let bundle = load(&with(&[("manifests/csv.yaml", &csv)]));
+        let inline = json!({"unknown": true});
+        let features = if all { Features::default() } else { NONE };
+        let settings = Settings { inline: Some(&inline), ..settings(features) };
+        let error = render_configured(&bundle, &settings).unwrap_err();
+        assert_eq!(Chain(&error).to_string(), format!("unsupported bundle: {want}"));
+        assert_eq!(error.disposition(), Disposition::Retry);
+    }
 }
 
 // rendering.md 3: the configuration is judged before the bundle is validated
@@ -267,37 +223,29 @@ fn configuration_comes_before_validation() {
 }
 
 // rendering.md 3.5
-#[rstest]
-#[case("OS", &["a", "b"], "[a b]: supported install modes [OwnNamespace SingleNamespace] do not \
-     support target namespaces [a b]")]
-#[case("OS", &[""], "[]: supported install modes [OwnNamespace SingleNamespace] do not support \
-     targeting all namespaces")]
-#[case("A", &["ops"], "[ops]: supported install modes [AllNamespaces] do not support targeting \
-     own namespace")]
-#[case("A", &["dev"], "[dev]: supported install modes [AllNamespaces] do not support target \
-     namespaces [dev]")]
-#[case("A", &[], "[]: exactly one target namespace must be specified")]
-#[case("AM", &[], "[]: at least one target namespace must be specified")]
-#[case("AM", &["", "a"], "[ a]: supported install modes [AllNamespaces MultiNamespace] do not \
-     support target namespaces [ a]")]
-fn targets_must_be_supported(#[case] letters: &str, #[case] targets: &[&str], #[case] want: &str) {
-    let modes: Vec<_> = letters
-        .chars()
-        .map(|letter| match letter {
-            'A' => mode::ALL_NAMESPACES,
-            'O' => mode::OWN_NAMESPACE,
-            'S' => mode::SINGLE_NAMESPACE,
-            _ => mode::MULTI_NAMESPACE,
-        })
-        .map(|mode| format!("{{type: {mode}, supported: true}}"))
-        .collect();
-    let csv = csv_of(&format!("[{}]", modes.join(", ")), "{}");
-    let targets = targets.iter().map(|&target| target.to_owned()).collect();
-    let options = RenderOptions { targets, ..options("") };
-    assert_eq!(
-        outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap_err(),
-        format!("invalid option(s): invalid target namespaces {want}")
-    );
+#[test]
+fn targets_must_be_supported() {
+    for (letters, targets, want) in
+        cases::<(&str, Vec<&str>, &str)>(CASES, "targets_must_be_supported")
+    {
+        let modes: Vec<_> = letters
+            .chars()
+            .map(|letter| match letter {
+                'A' => mode::ALL_NAMESPACES,
+                'O' => mode::OWN_NAMESPACE,
+                'S' => mode::SINGLE_NAMESPACE,
+                _ => mode::MULTI_NAMESPACE,
+            })
+            .map(|mode| format!("{{type: {mode}, supported: true}}"))
+            .collect();
+        let csv = csv_of(&format!("[{}]", modes.join(", ")), "{}");
+        let targets = targets.iter().map(|&target| target.to_owned()).collect();
+        let options = RenderOptions { targets, ..options("") };
+        assert_eq!(
+            outcome(&with(&[("manifests/csv.yaml", &csv)]), &options).unwrap_err(),
+            format!("invalid option(s): invalid target namespaces {want}")
+        );
+    }
 }
 
 // rendering.md 4.7
