@@ -107,20 +107,21 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::none(r#"{"a": 1, "b": [{"a": null}, {"a": true}], "c": "", "d": -1.5, "e": {}}"#, None)]
-    #[case::twice(r#"{"a": 1, "b": 2, "a": 1}"#, Some("\"a\" is given twice at line 1"))]
-    #[case::escaped(r#"{"a": 1, "\u0061": 1}"#, Some("\"a\" is given twice"))]
-    #[case::below(r#"{"b": [0, {"c": {"a": 1, "a": 1}}]}"#, Some("\"a\" is given twice"))]
-    fn no_member_stands_twice(#[case] text: &str, #[case] want: Option<&str>) {
-        let read = serde_json::from_str::<Members<Json>>(text).map_err(|error| error.to_string());
-        match want {
-            None => assert!(read.is_ok(), "{read:?}"),
-            Some(want) => assert!(read.clone().is_err_and(|it| it.contains(want)), "{read:?}"),
+    const CASES: &str = include_str!("testdata/cases.yaml");
+
+    #[test]
+    fn no_member_stands_twice() {
+        for (text, want) in cases::<(&str, Option<&str>)>(CASES, "no_member_stands_twice") {
+            let read =
+                serde_json::from_str::<Members<Json>>(text).map_err(|error| error.to_string());
+            match want {
+                None => assert!(read.is_ok(), "{read:?}"),
+                Some(want) => assert!(read.clone().is_err_and(|it| it.contains(want)), "{read:?}"),
+            }
         }
     }
 }

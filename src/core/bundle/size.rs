@@ -163,7 +163,10 @@ fn behind_marker(line: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::super::fixture::{load, refusal, with};
     use super::*;
+    use crate::fixture::cases;
     use rstest::rstest;
+
+    const CASES: &str = include_str!("../testdata/bundle/cases.yaml");
 
     /// Returns a ConfigMap of exactly so many bytes, as YAML.
     fn config_map(name: &str, bytes: usize) -> String {
@@ -223,13 +226,13 @@ mod tests {
         assert_eq!(refusal(&with(&[(file, &text)])), want);
     }
 
-    #[rstest]
-    #[case::lines("- 1\n- 2\n", 3)]
-    #[case::list("[1,2,3]", 3)]
-    #[case::map("{a: {b: {c: 1}}}", 3)]
-    #[case::comment("# a, b, c\n", 1)]
-    fn values_are_counted_by_what_separates_them(#[case] text: &str, #[case] want: usize) {
-        assert_eq!(values_in(text.as_bytes()), want);
+    #[test]
+    fn values_are_counted_by_what_separates_them() {
+        for (text, want) in
+            cases::<(&str, usize)>(CASES, "values_are_counted_by_what_separates_them")
+        {
+            assert_eq!(values_in(text.as_bytes()), want);
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Indexing of catalogs, with small hand-written blobs.
 
 use proptest::prelude::*;
-use rstest::rstest;
 
 use super::*;
 use crate::error::Chain;
@@ -81,22 +80,22 @@ fn the_last_deprecations_count() {
 }
 
 // catalogs.md 1.8
-#[rstest]
-#[case::named(&["b", "a"], "a")]
-#[case::unnamed_first(&["", "a"], "")]
-#[case::unnamed_last(&["b", ""], "")]
-#[case::like_the_schema(&["olm.deprecations", "z"], "olm.deprecations")]
-fn deprecations_count_whatever_their_name(#[case] names: &[&str], #[case] counts: &str) {
-    let blobs = names.iter().map(|name| {
-        format!(
-            r#"{{"schema":"olm.deprecations","package":"kettle","name":"{name}","entries":[
-                {{"reference":{{"schema":"olm.bundle","name":"of {name}"}},"message":"old"}}]}}"#
-        )
-    });
-    let blobs: Vec<_> = blobs.collect();
-    let index = kettle(&blobs.iter().map(String::as_str).collect::<Vec<_>>());
-    for name in names {
-        assert_eq!(index.is_deprecated(&format!("of {name}")), *name == counts, "{name}");
+#[test]
+fn deprecations_count_whatever_their_name() {
+    for (names, counts) in
+        cases::<(Vec<&str>, &str)>(CASES, "deprecations_count_whatever_their_name")
+    {
+        let blobs = names.iter().map(|name| {
+            format!(
+                r#"{{"schema":"olm.deprecations","package":"kettle","name":"{name}","entries":[
+                    {{"reference":{{"schema":"olm.bundle","name":"of {name}"}},"message":"old"}}]}}"#
+            )
+        });
+        let blobs: Vec<_> = blobs.collect();
+        let index = kettle(&blobs.iter().map(String::as_str).collect::<Vec<_>>());
+        for name in names {
+            assert_eq!(index.is_deprecated(&format!("of {name}")), name == counts, "{name}");
+        }
     }
 }
 

@@ -35,13 +35,11 @@ fn values_that_are_no_version() {
 }
 
 // applying.md i1, table 9.1
-#[rstest]
-#[case::no_annotation(None)]
-#[case::no_property(Some(r#"[{"type":"olm.package","value":{}}]"#))]
-#[case::null(Some("null"))]
-#[case::empty(Some("[]"))]
-fn absent_is_compatible(#[case] annotation: Option<&str>) {
-    assert_eq!(max_openshift_version(annotation), Ok(MaxVersion::NotDeclared));
+#[test]
+fn absent_is_compatible() {
+    for annotation in cases::<Option<&str>>(CASES, "absent_is_compatible") {
+        assert_eq!(max_openshift_version(annotation), Ok(MaxVersion::NotDeclared));
+    }
 }
 
 // applying.md i1, table 9.1
@@ -224,26 +222,24 @@ fn ways_out_follow_the_text_of_upstream() {
     assert_eq!(way_out(&statement, &statement.message), None);
 }
 
-#[rstest]
-#[case("4.19", Some((4, 19)))]
-#[case("4.20.3", Some((4, 20)))]
-#[case("4", None)]
-#[case("4.x", None)]
-fn releases_are_read(#[case] text: &str, #[case] want: Option<(u64, u64)>) {
-    let want = want.map(|(major, minor)| MinorRelease::new(major, minor));
-    assert_eq!(text.parse().ok(), want);
+#[test]
+fn releases_are_read() {
+    for (text, want) in cases::<(&str, Option<(u64, u64)>)>(CASES, "releases_are_read") {
+        let want = want.map(|(major, minor)| MinorRelease::new(major, minor));
+        assert_eq!(text.parse().ok(), want);
+    }
 }
 
 // applying.md 9.7
-#[rstest]
-#[case("v1.31.4", "4.18", 31)]
-#[case("v1.36.0-rc.1", "4.23", 36)]
-#[case("v1.37.0", "5.1", 37)]
-#[case("v1.38.2", "5.2", 38)]
-fn kubernetes_stands_for_a_release(#[case] version: &str, #[case] want: &str, #[case] minor: u64) {
-    let version = crate::version::Version::of_kubernetes(version).unwrap();
-    let release = MinorRelease::of_kubernetes(&version).unwrap();
-    assert_eq!((release.to_string().as_str(), release.kubernetes_minor()), (want, minor));
+#[test]
+fn kubernetes_stands_for_a_release() {
+    for (version, want, minor) in
+        cases::<(&str, &str, u64)>(CASES, "kubernetes_stands_for_a_release")
+    {
+        let version = crate::version::Version::of_kubernetes(version).unwrap();
+        let release = MinorRelease::of_kubernetes(&version).unwrap();
+        assert_eq!((release.to_string().as_str(), release.kubernetes_minor()), (want, minor));
+    }
 }
 
 // applying.md 9.5

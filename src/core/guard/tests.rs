@@ -3,7 +3,6 @@
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
@@ -89,17 +88,11 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 // deploying.md 6.2
-#[rstest]
-#[case::in_force(AccountPolicy::Require, true, false, false)]
-#[case::new(AccountPolicy::Require, false, false, true)]
-#[case::installed(AccountPolicy::Require, false, true, false)]
-#[case::warned(AccountPolicy::Warn, false, false, false)]
-#[case::off(AccountPolicy::Off, false, false, false)]
-fn only_what_is_new_waits_and_only_when_asked_to(
-    #[case] decided: AccountPolicy,
-    #[case] in_force: bool,
-    #[case] admitted_before: bool,
-    #[case] want: bool,
-) {
-    assert_eq!(waits(decided, in_force, admitted_before), want);
+#[test]
+fn only_what_is_new_waits_and_only_when_asked_to() {
+    for (decided, in_force, admitted_before, want) in
+        cases::<(&str, bool, bool, bool)>(CASES, "only_what_is_new_waits_and_only_when_asked_to")
+    {
+        assert_eq!(waits(decided.parse().unwrap(), in_force, admitted_before), want);
+    }
 }

@@ -219,12 +219,10 @@ fn documented_ranges_hold_what_the_documentation_says() {
 }
 
 // decision 9
-#[rstest]
-#[case::plain("v1.33.1", Some("1.33.1"))]
-#[case::vendor("v1.33.1-eks-036c24b", Some("1.33.1"))]
-#[case::build("v1.33.1+k3s1", Some("1.33.1"))]
-#[case::nothing("", None)]
-fn version_of_an_api_server(#[case] text: &str, #[case] want: Option<&str>) {
-    let found = Version::of_kubernetes(text).map(|version| version.to_string());
-    assert_eq!(found.as_deref(), want);
+#[test]
+fn version_of_an_api_server() {
+    for (text, want) in cases::<(&str, Option<&str>)>(CASES, "version_of_an_api_server") {
+        let found = Version::of_kubernetes(text).map(|version| version.to_string());
+        assert_eq!(found.as_deref(), want);
+    }
 }

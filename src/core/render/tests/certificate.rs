@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::json;
 
-use super::webhook::{NS, VALIDATING, bundle_of, find, objects, options};
+use super::webhook::{NS, VALIDATING, at, bundle_of, objects, options};
 use crate::bundle::fixture::{csv, load, with};
 use crate::fixture::cases;
 use crate::render::*;
@@ -28,7 +28,7 @@ fn a_common_name_has_at_most_64_bytes(#[case] bytes: usize, #[case] kept: bool) 
     let deployment = "a".repeat(bytes - "-service.ops".len());
     let bundle = bundle_of(&[&deployment], &VALIDATING.replace("pot", &deployment));
     let objects = objects(&bundle, Some(CertificateSource::CertManager.into()));
-    let spec = &find(&objects, "Certificate")["spec"];
+    let spec = &at(&objects, "Certificate")["spec"];
     assert_eq!(spec["dnsNames"][0].as_str().unwrap().len(), bytes);
     assert_eq!(spec.get("commonName").is_some(), kept);
 }

@@ -14,14 +14,8 @@ use crate::render::*;
 /// Returns the first object of a kind, or why there is none.
 fn ours(files: &Files, kind: &str) -> Result<Value, String> {
     let bundle = Bundle::from_files(files).map_err(|error| Chain(&error).to_string())?;
-    let options = RenderOptions {
-        install_namespace: "ops".to_owned(),
-        targets: vec![String::new()],
-        role_placement: RolePlacement::default(),
-        deployment: None,
-        certificates: None,
-    };
-    let rendered = render(&bundle, &options).map_err(|error| Chain(&error).to_string())?;
+    let rendered =
+        render(&bundle, &super::options("")).map_err(|error| Chain(&error).to_string())?;
     let found = rendered.objects.into_iter().find(|object| object.kind() == kind);
     Ok(found.map_or(Value::Null, Object::into_value))
 }

@@ -5,25 +5,14 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{find, identities};
+use super::{find, identities, options};
 use crate::bundle::Files;
 use crate::bundle::fixture::{csv, csv_of, load, with};
 use crate::render::*;
 use crate::revision::phases;
 
-fn options(target: &str, role_placement: RolePlacement) -> RenderOptions {
-    RenderOptions {
-        install_namespace: "ops".to_owned(),
-        targets: vec![target.to_owned()],
-        role_placement,
-        deployment: None,
-        certificates: None,
-    }
-}
-
 fn objects(files: &Files) -> Vec<Object> {
-    let options = options("", RolePlacement::default());
-    render(&load(files), &options).unwrap().objects
+    render(&load(files), &options("")).unwrap().objects
 }
 
 // R2
@@ -72,7 +61,8 @@ fn an_operator_that_watches_another_namespace_may_hold_its_lease() {
     );
     let bundle = load(&with(&[("manifests/csv.yaml", &csv)]));
     let roles = |placement| {
-        let rendered = render(&bundle, &options("dev", placement)).unwrap();
+        let options = RenderOptions { role_placement: placement, ..options("dev") };
+        let rendered = render(&bundle, &options).unwrap();
         let roles = rendered.objects.into_iter().filter(|one| one.kind() == "Role");
         roles.map(|role| (role.namespace().to_owned(), role.name().to_owned())).collect::<Vec<_>>()
     };

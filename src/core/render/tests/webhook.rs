@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use crate::bundle::fixture::{csv, csv_of, load, with};
 use crate::error::Chain;
-use crate::fixture::rows;
+use crate::fixture::{cases, rows};
 use crate::render::*;
+
+const CASES: &str = include_str!("../../testdata/render/cases.yaml");
 
 pub(super) const NS: &str = "ops";
 
@@ -36,31 +38,18 @@ const CRD: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefi
     metadata: {name: mugs.example.com, annotations: {}}\nspec: {group: example.com}\n";
 
 pub(super) fn options(certificates: Option<CertificateProvider>) -> RenderOptions {
-    RenderOptions {
-        install_namespace: NS.to_owned(),
-        targets: vec![String::new()],
-        role_placement: RolePlacement::default(),
-        deployment: None,
-        certificates,
-    }
+    RenderOptions { certificates, ..super::options("") }
 }
 
 pub(super) fn objects(bundle: &Bundle, certificates: Option<CertificateProvider>) -> Vec<Object> {
     render(bundle, &options(certificates)).unwrap().objects
 }
 
-pub(super) fn find(objects: &[Object], kind: &str) -> Value {
-    let mut found = objects.iter().filter(|object| object.kind() == kind);
-    let object = found.next().unwrap();
-    assert_eq!(found.next(), None, "more than one {kind}");
-    object.clone().into_value()
-}
-
 pub(super) const VALIDATING: &str =
     "[{type: ValidatingAdmissionWebhook, generateName: v.example.com, deploymentName: pot}]";
 
 /// Returns what stands at `<kind or name> <pointer>`: null if there is no such object or member.
-fn at(objects: &[Object], place: &str) -> Value {
+pub(super) fn at(objects: &[Object], place: &str) -> Value {
     let (of, pointer) = place.split_once(' ').unwrap_or((place, ""));
     let mut found = objects.iter().filter(|object| object.kind() == of || object.name() == of);
     let object = found.next().map_or(Value::Null, |object| object.clone().into_value());
@@ -115,7 +104,7 @@ fn webhooks_see_what_the_operator_watches(#[case] target: &str, #[case] want: Va
     let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, &spec))]));
     let options = RenderOptions { targets: vec![target.to_owned()], ..options(None) };
     let objects = render(&bundle, &options).unwrap().objects;
-    let configuration = find(&objects, "ValidatingWebhookConfiguration");
+    let configuration = at(&objects, "ValidatingWebhookConfiguration");
     assert_eq!(configuration["webhooks"][0]["namespaceSelector"], want);
 }
 
@@ -144,14 +133,12 @@ fn names_of_webhook_objects(#[case] deployment: &str, #[case] want: [&str; 3]) {
 }
 
 // rendering.md R17: what is used of a definition is type-checked
-#[rstest]
-#[case("containerPort: '443'", "containerPort: expected integer, found string")]
-#[case("targetPort: [1]", "targetPort: expected integer or string, found array")]
-#[case("timeoutSeconds: x", "timeoutSeconds: expected integer, found string")]
-#[case("objectSelector: x", "objectSelector: expected object, found string")]
-fn wrong_types_in_definitions_are_named(#[case] field: &str, #[case] want: &str) {
-    let spec = format!("{{webhookdefinitions: [{{{field}}}]}}");
-    let error = Bundle::from_files(&with(&[("manifests/csv.yaml", &csv(&spec))])).unwrap_err();
-    let text = Chain(&error).to_string();
-    assert!(text.ends_with(&format!("spec.webhookdefinitions[0].{want}")), "{text}");
+#[test]
+fn wrong_types_in_definitions_are_named() {
+    for (field, want) in cases::<(&str, &str)>(CASES, "wrong_types_in_definitions_are_named") {
+        let spec = format!("{{webhookdefinitions: [{{{field}}}]}}");
+        let error = Bundle::from_files(&with(&[("manifests/csv.yaml", &csv(&spec))])).unwrap_err();
+        let text = Chain(&error).to_string();
+        assert!(text.ends_with(&format!("spec.webhookdefinitions[0].{want}")), "{text}");
+    }
 }
