@@ -2,7 +2,7 @@
 
 use olm_api::keys;
 use olm_image::ImageRef;
-use olm_image::built::{BuiltImage, ImageBuilder};
+use olm_image::built::{BuiltImage, Compression, ImageBuilder};
 use olm_image::push::{PushOptions, push};
 
 use crate::package::Files;
@@ -26,11 +26,21 @@ pub async fn send(image: &str, files: Files, labels: &[(&str, &str)]) -> String 
 /// Makes an image of one layer with these labels.
 pub fn build(files: &Files, labels: &[(&str, &str)]) -> BuiltImage {
     let layer = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-    let mut builder = ImageBuilder::new().layer(layer).expect("a layer");
-    for (key, value) in labels {
-        builder = builder.label(*key, *value);
-    }
-    builder.build().expect("an image")
+    labelled(ImageBuilder::new().layer(layer).expect("a layer"), labels)
+}
+
+/// Makes an image of these layers, without checks.
+pub fn of_layers(
+    layers: impl IntoIterator<Item = (Vec<u8>, Compression)>,
+    labels: &[(&str, &str)],
+) -> BuiltImage {
+    let all = layers.into_iter();
+    labelled(all.fold(ImageBuilder::new(), |image, (layer, how)| image.tar(layer, how)), labels)
+}
+
+fn labelled(image: ImageBuilder, labels: &[(&str, &str)]) -> BuiltImage {
+    let image = labels.iter().fold(image, |image, (key, value)| image.label(*key, *value));
+    image.build().expect("an image")
 }
 
 /// Pushes an image without checks, and returns its reference by digest.

@@ -1,7 +1,7 @@
 //! Fixtures for the tests that need a real control plane, and small helpers for all tests.
 //!
 //! [`cluster`] starts `local-cluster` (see `hack/local-cluster`) and the controller on it;
-//! [`prelude`] has what nearly all tests name, [`scene`] prepares what a test needs, [`objects`] has what many of them make, [`wait`] polls a condition with a deadline, [`bundles`]
+//! [`prelude`] has what nearly all tests name, [`scene`] prepares what a test needs, [`extension`] and [`catalog`] are handles on our objects, [`objects`] has what many of them make, [`wait`] polls a condition with a deadline, [`bundles`]
 //! reads bundle folders, [`release`] makes a catalog from them, [`audit`] reads the audit log,
 //! [`requests`] sends requests without a process each, [`state`] compares whole clusters, [`etcd`] sets one back, [`proxy`] fails requests and responses between controller and
 //! API server, [`random`] has repeatable random numbers, [`webhook`] serves admission webhooks,
@@ -12,6 +12,7 @@
 pub mod archive;
 pub mod audit;
 pub mod bundles;
+pub mod catalog;
 pub mod classic;
 pub mod cluster;
 mod controller;

@@ -13,6 +13,7 @@ pub use olm_api::keys::{self, annotation, label, policy};
 pub use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
 pub use serde_json::{Value, json};
 
+pub use crate::catalog::{Catalog, condition_of};
 pub use crate::cluster::{
     self, CONTROLLER_ACCOUNT, Cluster, ControlPlane, Controller, ControllerOptions,
     SYSTEM_NAMESPACE,

@@ -21,6 +21,8 @@ use olm_image::built::BuiltImage;
 use olm_image::push::PushOptions;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::cluster::{KILL_WITH_PARENT, free_address};
 use crate::{images, paths};
@@ -53,7 +55,7 @@ pub struct PrivateRegistry {
     plain_http: bool,
     process: Child,
     _folder: tempfile::TempDir,
-    tokens: Option<tokio::task::JoinHandle<()>>,
+    tokens: Option<JoinHandle<()>>,
 }
 
 impl PrivateRegistry {
@@ -77,13 +79,8 @@ impl PrivateRegistry {
         }]});
         let set = folder.path().join("keys.json");
         std::fs::write(&set, keys.to_string()).expect("the keys are written");
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("an address");
         let routes = Router::new().route("/token", get(grant)).with_state(Arc::new(key));
-        let tokens = tokio::spawn(async move {
-            axum::serve(listener, routes).await.expect("tokens are served");
-        });
+        let (address, tokens) = serve(routes).await;
         let mut registry = Self::start(folder, &Auth::Token(address, &set));
         registry.tokens = Some(tokens);
         registry
@@ -173,6 +170,14 @@ impl Drop for PrivateRegistry {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
     }
+}
+
+/// Serves these routes at an address of their own.
+pub async fn serve(routes: Router) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let serving = async move { axum::serve(listener, routes).await.expect("it is served") };
+    (address, tokio::spawn(serving))
 }
 
 fn folder() -> tempfile::TempDir {

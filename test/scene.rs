@@ -11,6 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use olm_api::ClusterCatalog;
 use serde_json::{Value, json};
 
+use crate::catalog::current;
 use crate::cluster::{self, Cluster, ControlPlane, SYSTEM_NAMESPACE};
 use crate::extension::{COLLECTED, Extension, ROLLOUT};
 use crate::package::{Bundle, Entry, Files, Package, chain};
@@ -345,36 +346,21 @@ impl Scene {
 /// Makes the ClusterCatalog `name` serve `image`, and waits until it does.
 pub async fn serve(client: &kube::Client, name: &str, image: &str) {
     let api = Api::<ClusterCatalog>::all(client.clone());
-    let exists = api.get_opt(name).await.expect("catalogs can be read");
-    if exists.is_none() {
+    let change = json!({"spec": {"source": {"image": {"ref": image}}}});
+    if api.get_opt(name).await.expect("catalogs can be read").is_none() {
         let catalog = serde_json::from_value(objects::catalog(name, image));
         let catalog = catalog.expect("a ClusterCatalog");
         api.create(&PostParams::default(), &catalog).await.expect("the catalog is admitted");
     } else {
-        api.patch(
-            name,
-            &PatchParams::default(),
-            &Patch::Merge(json!({"spec": {"source": {"image": {"ref": image}}}})),
-        )
-        .await
-        .expect("the change is admitted");
+        let changed = api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
+        changed.expect("the change is admitted");
     }
     wait::object(&api, name, &format!("catalog {name} serves {image}"), SERVED, |catalog| {
-        let catalog = catalog.ok_or("it is not there")?;
-        let status = serde_json::to_value(&catalog.status).unwrap_or_default();
-        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        let settled = |type_: &str, reason: &str| {
-            conditions.iter().any(|condition| {
-                condition["type"] == type_
-                    && condition["reason"] == reason
-                    && condition["observedGeneration"] == json!(catalog.metadata.generation)
-            })
-        };
-        if settled("Progressing", "Succeeded") && settled("Serving", "Available") {
-            Ok(())
-        } else {
-            Err(format!("{status:#}"))
-        }
+        let catalog = serde_json::to_value(catalog.ok_or("it is not there")?).unwrap_or_default();
+        let is_served = [("Progressing", "Succeeded"), ("Serving", "Available")]
+            .iter()
+            .all(|(type_, reason)| current(&catalog, type_)["reason"] == *reason);
+        is_served.then_some(()).ok_or_else(|| format!("{:#}", catalog["status"]))
     })
     .await;
 }

@@ -3,6 +3,7 @@
 //! Cases of catalogs.md 2 and 3.
 
 use olm_api::keys::finalizer;
+pub(crate) use olm_test::catalog::condition_of as condition;
 use olm_test::cluster::Addresses;
 use olm_test::prelude::*;
 
@@ -10,78 +11,23 @@ const WITHIN: Duration = Duration::from_mins(1);
 const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
     schema: olm.channel\npackage: shop\nname: stable\nentries:\n- name: shop.v1\n";
 
-/// The catalog of one test, and the location of its images.
-struct Shelf<'p> {
-    plane: &'p ControlPlane,
-    name: String,
-    repository: String,
+/// The location of an image of a catalog.
+fn image(shelf: &Catalog, tag: &str) -> String {
+    format!("{}/shelves/{}:{tag}", shelf.plane.addresses.registry, shelf.name)
 }
 
-impl Shelf<'static> {
-    async fn new(name: &str) -> Self {
-        Self::on(cluster::with_controller().await.plane, name)
-    }
+/// Pushes a catalog of one file and returns it by digest.
+async fn push(shelf: &Catalog, tag: &str, file: &str, text: &str) -> String {
+    let files = [(format!("configs/{file}"), text.as_bytes().to_vec())];
+    images::push_catalog(&image(shelf, tag), files.into()).await
 }
 
-impl<'p> Shelf<'p> {
-    fn on(plane: &'p ControlPlane, name: &str) -> Self {
-        Self {
-            repository: format!("{}/shelves/{name}", plane.addresses.registry),
-            name: name.to_owned(),
-            plane,
-        }
-    }
-
-    fn image(&self, tag: &str) -> String {
-        format!("{}:{tag}", self.repository)
-    }
-
-    /// Pushes a catalog of one file and returns it by digest.
-    async fn push(&self, tag: &str, file: &str, text: &str) -> String {
-        let files = [(format!("configs/{file}"), text.as_bytes().to_vec())];
-        images::push_catalog(&self.image(tag), files.into_iter().collect()).await
-    }
-
-    fn create(&self, image: &str) {
-        self.plane.create(&objects::catalog(&self.name, image));
-    }
-
-    fn patch(&self, patch: &Value, more: &[&str]) {
-        let patch = patch.to_string();
-        let mut args = vec!["patch", "clustercatalog", &self.name, "--type=merge", "-p", &patch];
-        args.extend(more);
-        self.plane.kubectl(&args);
-    }
-
-    fn set_image(&self, image: &str) {
-        self.patch(&json!({"spec": {"source": {"image": {"ref": image}}}}), &[]);
-    }
-
-    fn get(&self) -> Value {
-        self.plane.json(&["get", "clustercatalog", &self.name, "-o", "json"])
-    }
-
-    /// Waits until `wanted` is true for the object.
-    async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        wait::value(what, WITHIN, || self.get(), wanted).await
-    }
-
-    /// Waits until a condition is reported for the newest generation.
-    async fn until_condition(&self, type_: &str, reason: &str) -> Value {
-        self.until(&format!("{type_} {reason}"), |object| {
-            let found = condition(object, type_);
-            found["reason"] == reason
-                && found["observedGeneration"] == object["metadata"]["generation"]
-        })
-        .await
-    }
+async fn shelf(name: &str) -> Catalog {
+    Catalog::named(cluster::with_controller().await.plane, name)
 }
 
-/// Returns a condition of an object; null if it is not there.
-pub(crate) fn condition(object: &Value, type_: &str) -> Value {
-    let conditions = object["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.find(|found| found["type"] == type_).cloned().unwrap_or_default()
+fn create(shelf: &Catalog, image: &str) {
+    Catalog::create(shelf.plane, &shelf.name, image);
 }
 
 fn client(addresses: &Addresses) -> reqwest::Client {
@@ -94,7 +40,7 @@ fn client(addresses: &Addresses) -> reqwest::Client {
 }
 
 /// Returns status code, `Last-Modified` and body of a path below the catalog's address.
-async fn fetch(shelf: &Shelf<'_>, base: &str, path: &str) -> (u16, String, String) {
+async fn fetch(shelf: &Catalog, base: &str, path: &str) -> (u16, String, String) {
     let client = client(&shelf.plane.addresses);
     let response = client.get(format!("{base}{path}")).send().await.expect("an answer");
     let modified = response.headers().get("last-modified");
@@ -113,10 +59,10 @@ fn base(object: &Value) -> String {
 // catalogs.md R1, R7, R8, R9, H9
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
-    let shelf = Shelf::new("shelf-tag").await;
-    let digest = shelf.push("v1", "shop/catalog.yaml", CONTENT).await;
-    shelf.create(&shelf.image("v1"));
-    let before = shelf.until_condition("Ready", "Succeeded").await;
+    let shelf = shelf("shelf-tag").await;
+    let digest = push(&shelf, "v1", "shop/catalog.yaml", CONTENT).await;
+    create(&shelf, &image(&shelf, "v1"));
+    let before = shelf.reports("Ready", "Succeeded").await;
     let metadata = &before["metadata"];
     assert_eq!(metadata["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
     assert_eq!(metadata["labels"][label::METADATA_NAME], "shelf-tag");
@@ -137,25 +83,23 @@ async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
     let (_, _, body) = fetch(&shelf, &base, "/api/v1/metas?schema=olm.channel").await;
     assert_eq!(body.lines().count(), 1);
 
-    let elsewhere = json!({"status": {"urls": {"base": "https://elsewhere.example"}}});
-    shelf.patch(&elsewhere, &["--subresource=status"]);
-    shelf.patch(&json!({"metadata": {"labels": {label::METADATA_NAME: null}}}), &[]);
-    shelf
-        .until("repaired", |object| {
-            object["status"]["urls"] == before["status"]["urls"]
-                && object["metadata"]["labels"][label::METADATA_NAME] == "shelf-tag"
-        })
-        .await;
+    shelf.set_status(&json!({"urls": {"base": "https://elsewhere.example"}}));
+    shelf.merge(&json!({"metadata": {"labels": {label::METADATA_NAME: null}}}));
+    let repaired = |object: &Value| {
+        object["status"]["urls"] == before["status"]["urls"]
+            && object["metadata"]["labels"][label::METADATA_NAME] == "shelf-tag"
+    };
+    shelf.until("repaired", repaired).await;
 
-    shelf.patch(&json!({"spec": {"availabilityMode": "Unavailable"}}), &[]);
+    shelf.merge(&json!({"spec": {"availabilityMode": "Unavailable"}}));
     let object = shelf.until("let go", |object| object["metadata"]["finalizers"].is_null()).await;
     assert_eq!(condition(&object, "Serving")["reason"], "UserSpecifiedUnavailable");
     for field in ["resolvedSource", "urls", "lastUnpacked"] {
         assert!(object["status"][field].is_null(), "{field}");
     }
     assert_eq!(fetch(&shelf, &base, "/api/v1/all").await.0, 404);
-    shelf.patch(&json!({"spec": {"availabilityMode": "Available"}}), &[]);
-    let object = shelf.until_condition("Ready", "Succeeded").await;
+    shelf.merge(&json!({"spec": {"availabilityMode": "Available"}}));
+    let object = shelf.reports("Ready", "Succeeded").await;
     assert_eq!(object["metadata"]["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
     assert_eq!(fetch(&shelf, &base, "/api/v1/all").await.0, 200);
 
@@ -166,24 +110,24 @@ async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
 // catalogs.md R2, R4, R10
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_is_refused_waited_for_and_replaced_by_good_content_only() {
-    let shelf = Shelf::new("shelf-late").await;
-    shelf.create("foo/bar:latest");
-    let object = shelf.until_condition("Progressing", "Blocked").await;
+    let shelf = shelf("shelf-late").await;
+    create(&shelf, "foo/bar:latest");
+    let object = shelf.reports("Progressing", "Blocked").await;
     let message = condition(&object, "Progressing")["message"].to_string();
     assert!(message.contains("repository name must be canonical"), "{message}");
 
-    shelf.set_image(&shelf.image("v1"));
-    let object = shelf.until_condition("Progressing", "Retrying").await;
+    shelf.set_image(&image(&shelf, "v1"));
+    let object = shelf.reports("Progressing", "Retrying").await;
     assert_eq!(condition(&object, "Serving")["reason"], "Unavailable");
     let message = condition(&object, "Progressing")["message"].to_string();
     assert!(message.starts_with("\"source catalog content: "), "{message}");
     assert!(message.contains("manifest unknown") || message.contains("name unknown"), "{message}");
-    let good = shelf.push("v1", "catalog.yaml", CONTENT).await;
-    shelf.until_condition("Ready", "Succeeded").await;
+    let good = push(&shelf, "v1", "catalog.yaml", CONTENT).await;
+    shelf.reports("Ready", "Succeeded").await;
 
-    shelf.push("v2", "README.md", "No catalog\n").await;
-    shelf.set_image(&shelf.image("v2"));
-    let object = shelf.until_condition("Progressing", "Retrying").await;
+    push(&shelf, "v2", "README.md", "No catalog\n").await;
+    shelf.set_image(&image(&shelf, "v2"));
+    let object = shelf.reports("Progressing", "Retrying").await;
     let message = condition(&object, "Progressing")["message"].to_string();
     assert!(message.contains("error storing fbc: error reading "), "{message}");
     assert!(message.contains("configs/README.md"), "{message}");
@@ -191,7 +135,7 @@ async fn an_image_is_refused_waited_for_and_replaced_by_good_content_only() {
     assert_eq!(object["status"]["resolvedSource"]["image"]["ref"], good);
     assert_eq!(fetch(&shelf, &base(&object), "/api/v1/all").await.0, 200);
     shelf.set_image(&good);
-    shelf.until_condition("Ready", "Succeeded").await;
+    shelf.reports("Ready", "Succeeded").await;
 }
 
 // deploying.md P17
@@ -225,18 +169,17 @@ async fn catalog_is_found_by_its_name_at_once_and_without_a_webhook() {
 // catalogs.md R5, R12, R13
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_controller_serves_the_same_content_again() {
-    let plane = ControlPlane::start();
-    let mut controller = Controller::start(&plane, ControllerOptions::default());
-    let shelf = Shelf::on(&plane, "shelf-killed");
-    shelf.push("v1", "catalog.yaml", CONTENT).await;
-    shelf.create(&shelf.image("v1"));
-    let before = shelf.until_condition("Ready", "Succeeded").await;
+    let (cluster, mut controller) = cluster::started("", &[]).await;
+    let shelf = Catalog::named(cluster.plane, "shelf-killed");
+    push(&shelf, "v1", "catalog.yaml", CONTENT).await;
+    create(&shelf, &image(&shelf, "v1"));
+    let before = shelf.reports("Ready", "Succeeded").await;
     let (_, modified, body) = fetch(&shelf, &base(&before), "/api/v1/all").await;
     controller.kill();
-    controller.restart(&plane);
+    controller.restart(cluster.plane);
     let after = fetch(&shelf, &base(&before), "/api/v1/all").await;
     assert_eq!(after, (200, modified, body));
-    let now = shelf.until_condition("Ready", "Succeeded").await;
+    let now = shelf.reports("Ready", "Succeeded").await;
     assert_eq!(now["status"], before["status"]);
 }
 
@@ -300,7 +243,7 @@ async fn findings_are_told_once_and_stop_nothing() {
     until_counted(&controller, &name, Some([1, 2])).await;
     scene.create_namespace();
     scene.grant(&bundles);
-    let extension = scene.installed(json!({}), "1.0.0").await;
+    scene.installed(json!({}), "1.0.0").await;
     assert_eq!(said("ContentValid", "False").await, message);
     said("Serving", "True").await;
     let ready = said("Ready", "True").await;
@@ -312,7 +255,6 @@ async fn findings_are_told_once_and_stop_nothing() {
     scene.until("the content is good", "clustercatalog", &scene.name, repaired).await;
     until_counted(&controller, &name, Some([0, 0])).await;
     assert_eq!(scene.events("CatalogFindings").len(), 1);
-    extension.delete().await;
     plane.kubectl(&["delete", "clustercatalog", &name]);
     until_counted(&controller, &name, None).await;
 }

@@ -1,18 +1,23 @@
 //! Which content of a catalog is taken: newer one that is held (paused, too young, suspicious), and
 //! that of an image which follows the version of the cluster.
 
+use std::ops::Deref;
+
 use olm_api::keys::policy::{ACCEPT_IMAGE as ACCEPT, MINIMUM_AGE as AGE, PAUSED, QUARANTINE};
 use olm_test::prelude::*;
 
-use crate::catalog::condition;
-
-/// The shortest poll interval is a minute.
-const POLLED: Duration = Duration::from_secs(150);
-
 /// A catalog of one package, behind a tag that moves.
 struct Moving {
-    plane: &'static ControlPlane,
-    name: String,
+    catalog: Catalog,
+    package: Package,
+}
+
+impl Deref for Moving {
+    type Target = Catalog;
+
+    fn deref(&self) -> &Catalog {
+        &self.catalog
+    }
 }
 
 /// Says whether a condition blocks a catalog with this text.
@@ -25,8 +30,8 @@ impl Moving {
     /// Serves a catalog that has the given versions of a package, and returns the digest of that.
     async fn with(suffix: &str, versions: &[&str]) -> (Self, String) {
         let plane = cluster::with_controller().await.plane;
-        let name = format!("moving-{suffix}");
-        let moving = Self { plane, name };
+        let package = Package::new(&format!("moving-{suffix}"));
+        let moving = Self { catalog: Catalog::named(plane, &package.name()), package };
         let digest = moving.push(versions).await;
         let mut catalog = objects::catalog(&moving.name, &moving.tag());
         catalog["spec"]["source"]["image"]["pollIntervalMinutes"] = json!(1);
@@ -46,86 +51,50 @@ impl Moving {
 
     /// Pushes content with these versions, and returns its digest.
     async fn push_as(&self, image: &str, versions: &[&str]) -> String {
-        let package = &self.name;
-        let (head, before) = versions.split_last().expect("a version");
-        let mut blobs = vec![
-            json!({"schema": "olm.package", "name": package, "defaultChannel": "stable"}),
-            json!({"schema": "olm.channel", "package": package, "name": "stable",
-                "entries": [{"name": format!("{package}.v{head}"),
-                    "skips": before.iter().map(|it| format!("{package}.v{it}")).collect::<Vec<_>>()}]}),
-        ];
-        blobs.extend(versions.iter().map(|version| {
-            json!({"schema": "olm.bundle", "package": package, "name": format!("{package}.v{version}"),
-                "image": format!("example.com/{package}:v{version}"),
-                "properties": [{"type": "olm.package",
-                    "value": {"packageName": package, "version": version}}]})
-        }));
-        let lines: Vec<_> = blobs.iter().map(ToString::to_string).collect();
-        let file = ("configs/catalog.json".to_owned(), lines.join("\n").into_bytes());
-        let pushed = images::push_catalog(image, [file].into()).await;
+        let bundle = |version: &&str| ((*version).to_owned(), format!("example.com/b:v{version}"));
+        let bundles = versions.iter().map(bundle).collect();
+        let files = self.package.catalog_files(&chain(versions), &bundles);
+        let pushed = images::push_catalog(image, files).await;
         pushed.rsplit_once('@').expect("a digest").1.to_owned()
-    }
-
-    fn annotate(&self, annotation: &str, value: Option<&str>) {
-        let change = match value {
-            Some(value) => format!("{annotation}={value}"),
-            None => format!("{annotation}-"),
-        };
-        self.plane.kubectl(&["annotate", "--overwrite", "clustercatalog", &self.name, &change]);
     }
 
     /// Sets an annotation, and waits until whatever is polled next is judged by it.
     async fn decide(&self, annotation: &str, value: &str) {
         self.annotate(annotation, Some(value));
-        let priority = self.read()["spec"]["priority"].as_i64().unwrap_or_default();
+        let priority = self.get()["spec"]["priority"].as_i64().unwrap_or_default();
         self.edit(&json!({"priority": priority + 1})).await;
     }
 
     /// Changes the spec, and waits until that was acted on.
     async fn edit(&self, spec: &Value) -> Value {
-        let change = json!({ "spec": spec }).to_string();
-        self.plane.kubectl(&["patch", "clustercatalog", &self.name, "--type=merge", "-p", &change]);
-        let what = format!("{} was looked at after {spec}", self.name);
+        self.merge(&json!({"spec": spec}));
         let looked = |found: &Value| {
-            condition(found, "Ready")["observedGeneration"] == found["metadata"]["generation"]
+            let ready = condition_of(found, "Ready");
+            ready["observedGeneration"] == found["metadata"]["generation"]
         };
-        self.until(&what, looked).await
-    }
-
-    fn read(&self) -> Value {
-        self.plane.requests().read("clustercatalog", "", &self.name).unwrap_or_default()
-    }
-
-    async fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        wait::value(what, POLLED, || self.read(), wanted).await
+        self.until(&format!("it was looked at after {spec}"), looked).await
     }
 
     async fn serves(&self, digest: &str) -> Value {
-        let what = format!("{} serves {digest}", self.name);
         let served = |found: &Value| {
             let reference = found["status"]["resolvedSource"]["image"]["ref"].as_str();
             reference.is_some_and(|it| it.ends_with(digest)) && found["status"]["update"].is_null()
         };
-        self.until(&what, served).await
+        self.until(&format!("it serves {digest}"), served).await
     }
 
     /// Waits until content is held for a reason, while other content is served.
     async fn holds(&self, digest: &str, reason: &str, served: &str) {
-        let what = format!("{} holds {digest}: {reason}", self.name);
         let held = |found: &Value| {
             let update = &found["status"]["update"];
             update["reason"] == reason
                 && update["ref"].as_str().is_some_and(|it| it.ends_with(digest))
         };
-        let found = self.until(&what, held).await;
+        let found = self.until(&format!("it holds {digest}: {reason}"), held).await;
         let reference = &found["status"]["resolvedSource"]["image"]["ref"];
         assert!(reference.as_str().expect("served").ends_with(served), "{found}");
-        let ready = condition(&found, "Ready");
+        let ready = condition_of(&found, "Ready");
         assert_eq!((&ready["status"], &ready["reason"]), (&json!("True"), &json!(reason)));
-    }
-
-    fn delete(&self) {
-        self.plane.kubectl(&["delete", "--wait=false", "clustercatalog", &self.name]);
     }
 }
 

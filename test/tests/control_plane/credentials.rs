@@ -45,13 +45,8 @@ impl Drop for Registries {
     }
 }
 
-fn catalog_image(content: &str) -> BuiltImage {
-    let files: Files = [("configs/c.yaml".to_owned(), content.as_bytes().to_vec())].into();
-    images::build(&files, &[(name::CATALOG_CONFIGS_LABEL, "/configs")])
-}
-
-fn shop() -> BuiltImage {
-    catalog_image("---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n")
+fn catalog_image(files: &Files) -> BuiltImage {
+    images::build(files, &[(name::CATALOG_CONFIGS_LABEL, "/configs")])
 }
 
 pub(crate) fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, document: &Value) {
@@ -75,41 +70,52 @@ pub(crate) fn link(plane: &ControlPlane, names: &Value) {
 
 /// Lets the controller read one Secret of a namespace by its name, as an administrator would.
 fn allow_secret(plane: &ControlPlane, namespace: &str, secret: &str) {
-    let requests = plane.requests();
-    requests
-        .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+    plane.kubectl(&["create", "namespace", namespace]);
     let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret],
         "verbs": ["get", "list", "watch"]}]);
     let controller = objects::account(SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
     for object in objects::grant("pull", Some(namespace), &rules, &controller) {
-        requests.apply(&object);
+        plane.requests().apply(&object);
     }
 }
 
-fn condition(plane: &ControlPlane, catalog: &str, type_: &str) -> Value {
-    let object = plane.json(&["get", "clustercatalog", catalog, "-o", "json"]);
-    crate::catalog::condition(&object, type_)
+async fn served_at_once(catalog: &Catalog) {
+    let served = |found: &Value| condition_of(found, types::SERVING)["status"] == "True";
+    catalog.within(AT_ONCE, "it is served", served).await;
 }
 
-/// Waits until the catalog says that its image cannot be pulled, with these texts.
-pub(crate) async fn fails(plane: &ControlPlane, catalog: &str, within: Duration, texts: &[&str]) {
-    let what = format!("catalog {catalog} says {texts:?}");
-    let is_said = |progressing: &Value| {
-        let message = progressing["message"].as_str().unwrap_or_default();
-        progressing["reason"] == "Retrying" && texts.iter().all(|text| message.contains(text))
-    };
-    wait::value(&what, within, || condition(plane, catalog, types::PROGRESSING), is_said).await;
+/// A control plane whose controller finds a registry that asks for credentials; it is given back last.
+struct Private {
+    _registries: Registries,
+    registry: PrivateRegistry,
+    cluster: Cluster,
 }
 
-async fn served(plane: &ControlPlane, catalog: &str, within: Duration) {
-    wait::until(&format!("catalog {catalog} is served"), within, || async {
-        if condition(plane, catalog, types::SERVING)["status"] == "True" {
-            Ok(())
-        } else {
-            Err(condition(plane, catalog, types::PROGRESSING))
-        }
-    })
-    .await;
+impl Private {
+    async fn of(registry: PrivateRegistry) -> Self {
+        let cluster = cluster::own().await;
+        let registries = Registries::of(cluster.plane);
+        registries.set(&registry.entry());
+        Self { _registries: registries, registry, cluster }
+    }
+
+    async fn start(&self, args: &[&str]) -> Controller {
+        start(self.cluster.plane, "private", &[args, &["--v=4"]].concat()).await
+    }
+
+    /// Creates a catalog of an image of a package.
+    async fn shelf(&self) -> Catalog {
+        let content = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n";
+        let files = Files::from([("configs/c.yaml".to_owned(), content.into())]);
+        let image = self.registry.push("shelf:v1", &catalog_image(&files)).await;
+        Catalog::create(self.cluster.plane, "shelf", &image)
+    }
+
+    /// Makes a Secret of the system with a password for the registry.
+    fn secret(&self, name: &str, password: &str) {
+        let document = self.registry.document(password);
+        apply_secret(self.cluster.plane, SYSTEM_NAMESPACE, name, &document);
+    }
 }
 
 /// Waits until the next attempt would be long after [`AT_ONCE`].
@@ -120,12 +126,11 @@ async fn has_failed_often(controller: &Controller) {
 }
 
 /// Nothing that was sent to a registry may be told to anybody else.
-fn assert_secret(plane: &ControlPlane, controller: &Controller, catalog: &str) {
+fn assert_secret(controller: &Controller, catalog: &Catalog) {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    let object = plane.kubectl(&["get", "clustercatalog", catalog, "-o", "yaml"]);
-    let events = plane.kubectl(&["get", "events", "-A", "-o", "yaml"]);
-    let log = controller.log();
+    let events = catalog.plane.kubectl(&["get", "events", "-A", "-o", "yaml"]);
+    let (object, log) = (catalog.get().to_string(), controller.log());
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
     for password in [PASSWORD, WRONG] {
         let pair = STANDARD.encode(format!("{USER}:{password}"));
@@ -140,115 +145,82 @@ fn assert_secret(plane: &ControlPlane, controller: &Controller, catalog: &str) {
 // deploying.md P18, P22 and 3.3
 #[tokio::test(flavor = "multi_thread")]
 async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    clear_leases(&cluster).await;
-    let registry = PrivateRegistry::basic();
-    let registries = Registries::of(plane);
-    registries.set(&registry.entry());
+    let private = Private::of(PrivateRegistry::basic()).await;
+    let (plane, registry) = (private.cluster.plane, &private.registry);
     let (namespace, secret) = ("pull-secrets", "global");
     allow_secret(plane, namespace, secret);
-    let image = registry.push("shelf:v1", &shop()).await;
     let flag = format!("--global-pull-secret={namespace}/{secret}");
-    let args = ["--components=catalogs", &flag, "--v=4"];
-    let controller = start(plane, "global", &args).await;
-    plane.create(&objects::catalog("global", &image));
+    let controller = private.start(&["--components=catalogs", &flag]).await;
+    let catalog = private.shelf().await;
     let from = format!("401 from {}: ", registry.address);
     let none = format!(
         "(no credential: the only source has no key for {}/shelf; Secret {namespace}/{secret} \
          does not exist)",
         registry.address
     );
-    fails(plane, "global", SOON, &[&from, &none]).await;
+    catalog.fails(SOON, &[&from, &none]).await;
 
     apply_secret(plane, namespace, secret, &registry.document(WRONG));
     let used = format!("(credential: key {:?} of Secret {namespace}/{secret})", registry.address);
-    fails(plane, "global", SOON, &[&from, &used]).await;
+    catalog.fails(SOON, &[&from, &used]).await;
 
     has_failed_often(&controller).await;
     apply_secret(plane, namespace, secret, &registry.document(PASSWORD));
-    served(plane, "global", AT_ONCE).await;
-    assert_secret(plane, &controller, "global");
-    plane.kubectl(&["delete", "clustercatalog", "global"]);
+    served_at_once(&catalog).await;
+    assert_secret(&controller, &catalog);
 }
 
 // deploying.md P19, P22
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    clear_leases(&cluster).await;
-    let registry = PrivateRegistry::token().await;
-    let registries = Registries::of(plane);
-    registries.set(&registry.entry());
-    apply_secret(plane, SYSTEM_NAMESPACE, "own", &registry.document(PASSWORD));
-    let image = registry.push("shelf:v1", &shop()).await;
-    let controller = start(plane, "own", &["--components=catalogs", "--v=4"]).await;
-    plane.create(&objects::catalog("own", &image));
-    let from = format!("401 from {}: unauthorized", registry.address);
-    fails(plane, "own", SOON, &[&from, "(no credential: no source is configured)"]).await;
+    let private = Private::of(PrivateRegistry::token().await).await;
+    let plane = private.cluster.plane;
+    private.secret("own", PASSWORD);
+    let controller = private.start(&["--components=catalogs"]).await;
+    let catalog = private.shelf().await;
+    let from = format!("401 from {}: unauthorized", private.registry.address);
+    catalog.fails(SOON, &[&from, "(no credential: no source is configured)"]).await;
 
     has_failed_often(&controller).await;
     link(plane, &json!([{"name": "own"}]));
-    served(plane, "own", AT_ONCE).await;
-    assert_secret(plane, &controller, "own");
+    served_at_once(&catalog).await;
+    assert_secret(&controller, &catalog);
     link(plane, &json!([]));
-    plane.kubectl(&["delete", "clustercatalog", "own"]);
-    plane.kubectl(&["delete", "secret", "own", "--namespace", SYSTEM_NAMESPACE]);
 }
 
 // deploying.md P20
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_may_name() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    clear_leases(&cluster).await;
-    let registry = PrivateRegistry::token().await;
-    let registries = Registries::of(plane);
-    registries.set(&registry.entry());
-    let scene = Scene::empty(cluster.clone(), "named");
+    let private = Private::of(PrivateRegistry::token().await).await;
+    let (plane, registry) = (private.cluster.plane, &private.registry);
+    let scene = Scene::empty(private.cluster.clone(), "named");
     let bundle = Bundle::new("1.0.0");
     scene.create_namespace();
     scene.grant(std::slice::from_ref(&bundle));
     let files = images::build(&scene.package.bundle_files(&bundle), &[]);
     let pushed = registry.push("bundle:v1", &files).await;
-    let files = scene.package.catalog_of(&pushed);
-    let label = [(name::CATALOG_CONFIGS_LABEL, "/configs")];
-    let image = registry.push("shelf:v1", &images::build(&files, &label)).await;
-    let args = ["--components=catalogs,extensions", "--v=4"];
-    let controller = start(plane, "named", &args).await;
-    plane.create(&objects::catalog(&scene.name, &image));
-    fails(plane, &scene.name, SOON, &["(no credential: "]).await;
+    let image = catalog_image(&scene.package.catalog_of(&pushed));
+    let image = registry.push("shelf:v1", &image).await;
+    let controller = private.start(&["--components=catalogs,extensions"]).await;
+    let catalog = Catalog::create(plane, &scene.name, &image);
+    catalog.fails(SOON, &["(no credential: "]).await;
 
-    let named = |secret: &str| {
-        let annotation = format!("{}={secret}", policy::PULL_SECRET);
-        let annotate = ["annotate", "--overwrite", "clustercatalog", &scene.name];
-        plane.kubectl(&[annotate.as_slice(), &[&annotation]].concat());
-    };
-    named("elsewhere/private");
-    fails(plane, &scene.name, SOON, &["\"elsewhere/private\" is not the name of a Secret"]).await;
-    named("private");
-    let missing = format!("Secret {SYSTEM_NAMESPACE}/private does not exist");
-    fails(plane, &scene.name, SOON, &["(no credential: ", &missing]).await;
-    let document = registry.document(PASSWORD);
-    apply_secret(plane, SYSTEM_NAMESPACE, "private", &document);
-    let unlabelled = format!(
-        "Secret {SYSTEM_NAMESPACE}/private is not labelled {}=true",
-        label::CATALOG_PULL_SECRET
-    );
-    fails(plane, &scene.name, SOON, &[&unlabelled]).await;
+    catalog.annotate(policy::PULL_SECRET, Some("elsewhere/private"));
+    catalog.fails(SOON, &["\"elsewhere/private\" is not the name of a Secret"]).await;
+    catalog.annotate(policy::PULL_SECRET, Some("private"));
+    let secret = format!("Secret {SYSTEM_NAMESPACE}/private");
+    let missing = format!("{secret} does not exist");
+    catalog.fails(SOON, &["(no credential: ", &missing]).await;
+    private.secret("private", PASSWORD);
+    let labelled = format!("{}=true", label::CATALOG_PULL_SECRET);
+    catalog.fails(SOON, &[&format!("{secret} is not labelled {labelled}")]).await;
 
     has_failed_often(&controller).await;
-    let labelled = format!("{}=true", label::CATALOG_PULL_SECRET);
-    let secret = ["label", "secret", "private", "--namespace", SYSTEM_NAMESPACE];
-    plane.kubectl(&[secret.as_slice(), &[&labelled]].concat());
-    served(plane, &scene.name, AT_ONCE).await;
+    plane.kubectl(&["label", "secret", "private", "--namespace", SYSTEM_NAMESPACE, &labelled]);
+    served_at_once(&catalog).await;
 
-    let extension = scene.installed(json!({}), "1.0.0").await;
-    assert_secret(plane, &controller, &scene.name);
-    extension.delete().await;
-    plane.kubectl(&["delete", "clustercatalog", &scene.name]);
-    plane.kubectl(&["delete", "secret", "private", "--namespace", SYSTEM_NAMESPACE]);
+    scene.installed(json!({}), "1.0.0").await;
+    assert_secret(&controller, &catalog);
 }
 
 /// The files are looked at every ten seconds.
@@ -259,7 +231,6 @@ const NEXT_LOOK: Duration = Duration::from_secs(30);
 async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    clear_leases(&cluster).await;
     let (certificate, key) = (&plane.addresses.controller_cert, &plane.addresses.controller_key);
     let registry = PrivateRegistry::basic_over_tls(certificate, key);
     let registries = Registries::of(plane);
@@ -273,17 +244,15 @@ async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
     ];
     let args = ["--components=catalogs", &flags[0], &flags[1]];
     let _controller = start(plane, "files", &args).await;
-    plane.create(&objects::catalog("files", &format!("{}/shelf:v1", registry.address)));
-    fails(plane, "files", SOON, &[&format!("registry {} is blocked", registry.address)]).await;
+    let catalog = Catalog::create(plane, "files", &format!("{}/shelf:v1", registry.address));
+    catalog.fails(SOON, &[&format!("registry {} is blocked", registry.address)]).await;
 
     registries.set(&location);
     let belongs = format!("(its CA belongs in {:?})", roots.path());
-    fails(plane, "files", NEXT_LOOK, &["UnknownIssuer", belongs.as_str()]).await;
+    catalog.fails(NEXT_LOOK, &["UnknownIssuer", belongs.as_str()]).await;
 
     copy_as_link(&plane.addresses.controller_ca, roots.path());
-    fails(plane, "files", NEXT_LOOK, &["reading manifest v1 in "]).await;
-    plane.kubectl(&["delete", "clustercatalog", "files"]);
-    plane.kubectl(&["delete", "secret", "files", "--namespace", SYSTEM_NAMESPACE]);
+    catalog.fails(NEXT_LOOK, &["reading manifest v1 in "]).await;
 }
 
 /// Puts a CA into a folder as the kubelet does: a link to a file that is somewhere else.
@@ -312,22 +281,18 @@ pub(crate) async fn give_out(client: &kube::Client, proxy: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxies_of_the_cluster_are_taken_up_without_a_restart() {
     let cluster = cluster::own().await;
-    let (plane, client) = (cluster.plane, cluster.client.clone());
-    clear_leases(&cluster).await;
     let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", proxy.local_addr().expect("an address"));
     let args = ["--components=catalogs", "--cluster-proxy"];
-    let _controller = start(plane, "proxies", &args).await;
-    plane.create(&objects::catalog("proxied", "registry.invalid/shelf:v1"));
-    fails(plane, "proxied", SOON, &["registry.invalid"]).await;
+    let _controller = start(cluster.plane, "proxies", &args).await;
+    let catalog = Catalog::create(cluster.plane, "proxied", "registry.invalid/shelf:v1");
+    catalog.fails(SOON, &["registry.invalid"]).await;
 
-    give_out(&client, &url).await;
+    give_out(&cluster.client, &url).await;
     let (stream, _) =
         timeout(SOON, proxy.accept()).await.expect("the proxy is asked").expect("a connection");
     let mut line = String::new();
     let read = BufReader::new(stream).read_line(&mut line).await;
     read.expect("a request");
     assert_eq!(line, "CONNECT registry.invalid:443 HTTP/1.1\r\n");
-    plane.kubectl(&["delete", "clustercatalog", "proxied"]);
-    plane.kubectl(&["delete", "proxies.config.openshift.io", "cluster"]);
 }

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use olm_image::built::{BuiltImage, Compression, ImageBuilder};
+use olm_image::built::Compression;
 use olm_test::archive::Archive;
 use olm_test::prelude::*;
 use olm_test::usage::Usage;
 
-use crate::bad_input::{Catalog, nothing_installed, says};
+use crate::bad_input::{nothing_installed, publish, says};
 
 /// The limit of `config/manager`, in KiB.
 const LIMIT: u64 = 1 << 20;
@@ -92,16 +92,11 @@ async fn bounded(controller: &Controller, what: &str, became: &[&str]) -> u64 {
     usage.peak
 }
 
-fn start(cluster: &Cluster, name: &str) -> Controller {
-    Controller::start(cluster.plane, ControllerOptions::of(name, &[]))
-}
-
 // catalogs.md 5.8; decision 43
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn the_largest_bundles_together_stay_below_the_limit_of_the_pod() {
-    let cluster = cluster::own().await;
-    let controller = start(&cluster, "memory-largest");
+    let (cluster, controller) = cluster::started("memory-largest", &[]).await;
     // The other manifests have a few KiB.
     let largest = |keys: bool| {
         let sizes = [4 * MIB, 4 * MIB - 1, 4 * MIB - 2, 4 * MIB - 64 * 1024];
@@ -123,8 +118,7 @@ async fn the_largest_bundles_together_stay_below_the_limit_of_the_pod() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn larger_bundles_are_blocked_before_they_are_read() {
-    let cluster = cluster::own().await;
-    let controller = start(&cluster, "memory-larger");
+    let (cluster, controller) = cluster::started("memory-larger", &[]).await;
     let before = bounded(&controller, "nothing", &["at rest"]).await;
     let document = manifests([config_map("big", 5 * MIB, true)]);
     let (_one, first) = install(&cluster, "memdocument", document).await;
@@ -147,19 +141,11 @@ async fn larger_bundles_are_blocked_before_they_are_read() {
     let after = bounded(&controller, what, &[one, two]).await;
     // Their bytes are unpacked, never parsed.
     assert!(after < before + (200 << 10), "{before} KiB before, {after} KiB after");
-    futures::join!(first.delete(), second.delete());
-}
-
-/// Makes an image of these layers.
-fn image_of(layers: impl IntoIterator<Item = (Vec<u8>, Compression)>) -> BuiltImage {
-    let layers = layers.into_iter();
-    let image = layers.fold(ImageBuilder::new(), |image, (layer, how)| image.tar(layer, how));
-    image.build().expect("an image")
 }
 
 /// Compresses a part of a layer; the parts of a layer follow each other.
 fn squeezed(part: Vec<u8>, compression: Compression) -> Vec<u8> {
-    image_of([(part, compression)]).layers.remove(0)
+    images::of_layers([(part, compression)], &[]).layers.remove(0)
 }
 
 /// Returns a small layer with a GiB of zeros in a file that nobody wants.
@@ -185,8 +171,7 @@ fn crowd() -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn layers_that_are_or_become_too_large_are_refused() {
-    let cluster = cluster::own().await;
-    let controller = start(&cluster, "memory-layers");
+    let (cluster, controller) = cluster::started("memory-layers", &[]).await;
     let half = Archive::new().file("var/zeros", vec![0; 129 * MIB]).finish();
     let sizes = format!(
         "error copying image: the layers of the image are {} bytes together, more than 268435456",
@@ -209,19 +194,10 @@ async fn layers_that_are_or_become_too_large_are_refused() {
     let rows = rows.map(|(what, layers, status, refusal)| {
         // They are compressed already, where they are.
         let layers = layers.into_iter().map(|layer| (layer, Compression::None));
-        (what, image_of(layers), status, refusal)
+        (what, images::of_layers(layers, &[]), status, refusal)
     });
     let mut scene = Scene::empty(cluster.clone(), "memlayers");
-    let versions: Vec<String> = (0..rows.len()).map(|at| format!("1.0.{at}")).collect();
-    let mut pushed = BTreeMap::new();
-    for ((_, built, ..), version) in rows.iter().zip(&versions) {
-        let image = format!("{}/memory/layers:v{version}", cluster.registry);
-        pushed.insert(version.clone(), images::send_built(&image, built).await);
-    }
-    let entries: Vec<&str> = versions.iter().map(String::as_str).collect();
-    scene.publish_catalog(scene.package.catalog_files(&chain(&entries), &pushed)).await;
-    scene.create_namespace();
-    scene.grant(&[Bundle::new("1.0.0")]);
+    let versions = publish(&mut scene, rows.iter().map(|(_, built, ..)| built.clone())).await;
     let before = bounded(&controller, "nothing", &["at rest"]).await;
     let extension = scene.install(json!({"version": versions[0]})).await;
     for ((what, _, (status, reason), refusal), version) in rows.iter().zip(&versions) {
@@ -235,7 +211,6 @@ async fn layers_that_are_or_become_too_large_are_refused() {
         let after = bounded(&controller, what, &[&message]).await;
         assert!(after < before + (200 << 10), "{before} KiB before, {after} KiB after");
     }
-    extension.delete().await;
 }
 
 /// Returns so many blobs, one a line, whose names have so many bytes.
@@ -285,8 +260,7 @@ fn largest_package(package: &str, image: &str) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn the_largest_package_of_a_catalog_stays_below_the_limit_of_the_pod() {
-    let cluster = cluster::own().await;
-    let controller = start(&cluster, "memory-package");
+    let (cluster, controller) = cluster::started("memory-package", &[]).await;
     let scene = Scene::empty(cluster.clone(), "mempackage");
     scene.create_namespace();
     scene.grant(&[Bundle::new("1.0.0")]);
@@ -296,21 +270,18 @@ async fn the_largest_package_of_a_catalog_stays_below_the_limit_of_the_pod() {
     );
     let text = largest_package(&scene.package.name(), &none);
     images::push_catalog(&image, Files::from([("configs/c.json".to_owned(), text)])).await;
-    let catalog = Catalog::create(&cluster, &scene.name, &image).await;
+    Catalog::create(cluster.plane, &scene.name, &image);
     let extension = scene.install(json!({})).await;
     extension.eventually("a bundle of the package is chosen", READ, judged).await;
     let what = "a package of 63 MiB with a million values";
     bounded(&controller, what, &["within the limits, read"]).await;
-    extension.delete().await;
-    catalog.delete().await;
 }
 
 // catalogs.md 5.8; decision 43
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn catalogs_past_the_limits_of_the_index_are_refused() {
-    let cluster = cluster::own().await;
-    let controller = start(&cluster, "memory-catalogs");
+    let (cluster, controller) = cluster::started("memory-catalogs", &[]).await;
     let blob = json!({"name": "b", "package": "p", "schema": "a", "v": filler(27 * MIB / 2)});
     let blob = format!("{blob}\n");
     let large = format!(
@@ -335,10 +306,10 @@ async fn catalogs_past_the_limits_of_the_index_are_refused() {
     for (name, text, refusal) in refusals {
         let image = format!("{}/memory/{name}:v1", cluster.registry);
         images::push_catalog(&image, Files::from([("configs/c.json".to_owned(), text)])).await;
-        let catalog = Catalog::create(&cluster, &format!("memory-{name}"), &image).await;
+        let catalog = Catalog::create(cluster.plane, &format!("memory-{name}"), &image);
         let message = format!("error storing fbc: error reading \"c.json\", {refusal}");
         catalog.says("True", "Retrying", &message).await;
-        catalog.delete().await;
+        catalog.delete();
         bounded(&controller, &format!("catalog {name}"), &[&message]).await;
     }
 }

@@ -73,10 +73,7 @@ async fn extensions_outlive_an_upgrade_of_the_controller_and_the_way_back() {
     let scene = Scene::set(cluster, "outliving", &bundles, &entries).await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let crd = scene.package.crd();
-    let one = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
-        "metadata": {"name": "one", "namespace": scene.name}});
-    let plane = scene.cluster.plane;
-    plane.create(&one);
+    scene.make_instance(&crd, &[]);
     for (build, next) in [(&this, "1.1.0"), (&earlier, "1.2.0")] {
         let before = lives(&scene, &extension).await;
         // As a Deployment is rolled out: with SIGTERM, so that the next process need not wait for the lease.
@@ -89,7 +86,6 @@ async fn extensions_outlive_an_upgrade_of_the_controller_and_the_way_back() {
         assert_eq!(lives(&scene, &extension).await, before);
         extension.moves_to(next).await;
     }
-    plane.kubectl(&["delete", &crd, "one", "-n", &scene.name]);
+    scene.cluster.plane.kubectl(&["delete", &crd, "one", "-n", &scene.name]);
     extension.delete().await;
-    extension.gone().await;
 }

@@ -9,8 +9,9 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use olm_test::prelude::*;
+use olm_test::private::serve;
 
-use crate::credentials::{Registries, apply_secret, fails, link};
+use crate::credentials::{Registries, apply_secret, link};
 use crate::doctor::unpacked;
 
 const SOON: Duration = Duration::from_mins(1);
@@ -77,9 +78,6 @@ struct Registry {
 impl Registry {
     async fn start(refusal: Refusal) -> Self {
         let sent = Arc::new(Mutex::new(String::new()));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
         let seen = Arc::clone(&sent);
         let routes = Router::new().fallback(move |request: Request| async move {
             let (head, body) = request.into_parts();
@@ -89,8 +87,7 @@ impl Registry {
             seen.lock().expect("nobody panics").push_str(&line);
             refusal.answer(head.uri.path(), &head.headers)
         });
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        Self { address, sent }
+        Self { address: serve(routes).await.0.to_string(), sent }
     }
 
     fn was_sent(&self, text: &str) -> bool {
@@ -175,20 +172,20 @@ fn write(file: &Path, document: &Value) {
 }
 
 /// Waits until no catalog can be pulled.
-async fn catalogs_fail(plane: &ControlPlane, cases: &[Case]) {
+async fn catalogs_fail(plane: &'static ControlPlane, cases: &[Case]) {
     for (number, case) in cases.iter().enumerate() {
         let name = format!("secrecy-{number}");
-        plane.create(&objects::catalog(&name, &format!("{}/shelf:v1", case.registry.address)));
-        let annotation = format!("{}={}", policy::PULL_SECRET, case.source);
+        let image = format!("{}/shelf:v1", case.registry.address);
+        let catalog = Catalog::create(plane, &name, &image);
         if case.source == "named" {
-            plane.kubectl(&["annotate", "clustercatalog", &name, &annotation]);
+            catalog.annotate(policy::PULL_SECRET, Some(case.source));
         }
-        fails(plane, &name, SOON, &[case.said]).await;
+        catalog.fails(SOON, &[case.said]).await;
     }
 }
 
 /// Waits until the bundle of a catalog that anybody may read cannot be pulled.
-async fn bundle_fails(scene: &mut Scene, case: &Case) -> Extension {
+async fn bundle_fails(scene: &mut Scene, case: &Case) {
     scene.create_namespace();
     scene.grant(&[Bundle::new("1.0.0")]);
     let bundle = format!("{}/bundle:v1", case.registry.address);
@@ -196,7 +193,6 @@ async fn bundle_fails(scene: &mut Scene, case: &Case) -> Extension {
     let extension = scene.install(json!({})).await;
     let is_refused = |found: &Condition| found.message.contains(case.said);
     extension.has("Progressing", "the bundle is refused", is_refused).await;
-    extension
 }
 
 /// Returns what anybody but the registries is told, by place.
@@ -269,7 +265,6 @@ fn own_token(plane: &ControlPlane, name: &str) -> String {
 async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    clear_leases(&cluster).await;
     let stranger = Registry::start(Refusal::Token).await;
     let cases = cases(&stranger).await;
     let registries = Registries::of(plane);
@@ -287,7 +282,7 @@ async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
     let controller = start(plane, "secrecy", &args).await;
     catalogs_fail(plane, &cases).await;
     let mut scene = Scene::empty(cluster.clone(), "secrecy");
-    let extension = bundle_fails(&mut scene, &cases[1]).await;
+    bundle_fails(&mut scene, &cases[1]).await;
 
     let mut told = told(plane, &controller, &at("dump.tar.gz")).await;
     told.extend(plugin_says(&cases, &at("all.json"), &registries));
@@ -298,13 +293,5 @@ async fn no_credential_is_anywhere_but_in_requests_to_its_host() {
             assert!(!text.contains(&secret), "{secret} is in {place}:\n{text}");
         }
     }
-
-    extension.delete().await;
     link(plane, &json!([]));
-    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
-    plane.kubectl(&["delete", "secret", "named", "own", "global", &namespace]);
-    plane.kubectl(&["delete", "clustercatalog", &scene.name]);
-    for number in 0..cases.len() {
-        plane.kubectl(&["delete", "clustercatalog", &format!("secrecy-{number}")]);
-    }
 }

@@ -15,16 +15,6 @@ fn secrets(cluster: &Cluster) -> Api<Secret> {
     Api::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE)
 }
 
-/// Removes what an earlier test has left.
-async fn clear(cluster: &Cluster) {
-    for name in [AUTHORITY, PUBLISHED] {
-        let _ = secrets(cluster).delete(name, &DeleteParams::default()).await;
-    }
-    let maps = Api::<ConfigMap>::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE);
-    let _ = maps.delete(AUTHORITY, &DeleteParams::default()).await;
-    clear_leases(cluster).await;
-}
-
 /// Returns what Secret `name` holds under `key`.
 async fn entry(cluster: &Cluster, name: &str, key: &str) -> Result<String, String> {
     let secret = secrets(cluster).get(name).await;
@@ -50,9 +40,9 @@ async fn asks(cluster: &Cluster, controller: &Controller, listener: &str) -> Res
 }
 
 /// Waits until a client is served that trusts what is published.
-async fn served(cluster: &Cluster, controller: &Controller, within: Duration) {
+async fn served(cluster: &Cluster, controller: &Controller) {
     for (listener, code) in [("catalogs", 404), ("metrics", 401)] {
-        wait::until(&format!("{listener} of {} are served", controller.pid()), within, || async {
+        wait::until(&format!("{listener} of {} are served", controller.pid()), SOON, || async {
             match asks(cluster, controller, listener).await {
                 Ok(answer) if answer == code => Ok(()),
                 other => Err((other, controller.last_words())),
@@ -67,12 +57,11 @@ async fn served(cluster: &Cluster, controller: &Controller, within: Duration) {
 async fn two_processes_that_start_at_once_make_one_ca() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    clear(&cluster).await;
     let args = ["--components=catalogs", "--leader-elect", SELF_SIGNED];
     let (one, two) =
         futures::join!(start(plane, "serving-one", &args), start(plane, "serving-two", &args));
     for controller in [&one, &two] {
-        served(&cluster, controller, SOON).await;
+        served(&cluster, controller).await;
         controller.ready().await;
     }
     let authority = secrets(&cluster).get(AUTHORITY).await.expect("it is made");
@@ -100,8 +89,6 @@ async fn two_processes_that_start_at_once_make_one_ca() {
         maps.get(AUTHORITY).await.map(drop)
     })
     .await;
-    drop((one, two));
-    clear(&cluster).await;
 }
 
 /// Waits until the CA is another one and clients are served again.
@@ -113,7 +100,7 @@ async fn replaced(cluster: &Cluster, old: &str, controller: &Controller) -> Stri
         other.then_some(new).ok_or_else(|| controller.last_words())
     })
     .await;
-    served(cluster, controller, SOON).await;
+    served(cluster, controller).await;
     new
 }
 
@@ -132,7 +119,6 @@ async fn events(cluster: &Cluster) -> Vec<Value> {
 async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    clear(&cluster).await;
     let before = events(&cluster).await.len();
     let catalogs = start(plane, "serving", &["--components=catalogs", SELF_SIGNED]).await;
     let half = ["--components=extensions", SELF_SIGNED];
@@ -140,7 +126,7 @@ async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
     let bundles = ["1.0.0", "1.1.0", "1.2.0"].map(Bundle::new);
     let mut scene = Scene::set(cluster.clone(), "serving", &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.installed(json!({"version": "1.x"}), "1.0.0").await;
-    served(&cluster, &catalogs, SOON).await;
+    served(&cluster, &catalogs).await;
     let first = entry(&cluster, AUTHORITY, "tls.crt").await.expect("there is a CA");
 
     secrets(&cluster).delete(AUTHORITY, &DeleteParams::default()).await.expect("it can be deleted");
@@ -161,15 +147,11 @@ async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
 
     let told = wait::until("both are told", SOON, || async {
         let events = events(&cluster).await;
-        (events.len() >= before + 2).then_some(events.clone()).ok_or(events)
+        if events.len() >= before + 2 { Ok(events) } else { Err(events) }
     })
     .await;
     for why in ["its Secret was deleted", "its key cannot be read"] {
         let note = format!("the serving CA is replaced by a new one: {why}");
         assert!(told.contains(&json!([AUTHORITY, note])), "{told:#?}");
     }
-    extension.delete().await;
-    plane.kubectl(&["delete", "clustercatalog", &scene.name]);
-    drop((catalogs, extensions));
-    clear(&cluster).await;
 }

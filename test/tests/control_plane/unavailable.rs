@@ -41,9 +41,7 @@ async fn told(scene: &Scene) -> Vec<String> {
 }
 
 pub(crate) fn change(scene: &Scene, catalog: &str, spec: &Value) {
-    let patch = json!({"spec": spec}).to_string();
-    let plane = scene.cluster.plane;
-    plane.kubectl(&["patch", "clustercatalog", catalog, "--type=merge", "--patch", &patch]);
+    Catalog::named(scene.cluster.plane, catalog).merge(&json!({"spec": spec}));
 }
 
 fn remove(scene: &Scene, catalog: &str) {
@@ -65,14 +63,10 @@ async fn refuses(extension: &Extension, text: &str) {
     assert_eq!(message, Some(text));
 }
 
-async fn stage(suffix: &str, versions: &[&str]) -> Scene {
-    Scene::shared(suffix, versions).await
-}
-
 // resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_catalog_of_lower_priority_stops_nothing() {
-    let scene = stage("lower", &["1.0.0"]).await;
+    let scene = Scene::shared("lower", &["1.0.0"]).await;
     let broken = add_broken(&scene, -10);
     shelve(&scene);
     let extension = install(&scene, "1.0.0").await;
@@ -94,7 +88,7 @@ async fn a_broken_catalog_of_lower_priority_stops_nothing() {
 // resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() {
-    let scene = stage("equal", &["1.0.0", "1.1.0"]).await;
+    let scene = Scene::shared("equal", &["1.0.0", "1.1.0"]).await;
     let broken = add_broken(&scene, 0);
     shelve(&scene);
     let extension = install(&scene, "1.0.0").await;
@@ -138,7 +132,7 @@ async fn a_deprecated_bundle_is_not_taken_while_a_better_one_may_be_missing() {
 // resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_installed_stays_the_answer_whatever_breaks() {
-    let scene = stage("stays", &["1.0.0"]).await;
+    let scene = Scene::shared("stays", &["1.0.0"]).await;
     shelve(&scene);
     let extension = install(&scene, "1.x").await;
     extension.installed("1.0.0").await;
@@ -158,15 +152,11 @@ async fn extensions_half(plane: &'static ControlPlane, policy: &str) -> Controll
 }
 
 /// Changes the status of a catalog, which nothing else writes any more.
-async fn set_status(scene: &Scene, change: impl Fn(&mut Value)) {
-    let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
-    let catalog = api.get(&scene.name).await.expect("it exists");
-    let mut value = serde_json::to_value(&catalog).expect("it is JSON");
-    change(&mut value["status"]);
-    let catalog = serde_json::from_value(value).expect("a ClusterCatalog");
-    api.replace_status(&scene.name, &PostParams::default(), &catalog)
-        .await
-        .expect("the status is written");
+fn set_status(scene: &Scene, change: impl Fn(&mut Value)) {
+    let catalog = Catalog::named(scene.cluster.plane, &scene.name);
+    let mut status = catalog.get()["status"].take();
+    change(&mut status);
+    catalog.set_status(&status);
 }
 
 fn serving(status: &mut Value, serving: &str) {
@@ -196,29 +186,25 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     shelve(&scene);
     let extension = install(&scene, "1.0.0").await;
     extension.installed("1.0.0").await;
-    let upgrade = async |version: &str| {
-        extension.moves_to(version).await;
-    };
     catalogs.kill();
 
     // The content of the wanted digest is cached, whatever the server does.
-    set_status(&scene, |status| serving(status, "False")).await;
-    upgrade("1.0.1").await;
+    set_status(&scene, |status| serving(status, "False"));
+    extension.moves_to("1.0.1").await;
     let told = told(&scene).await;
     assert!(told.iter().any(|note| note.ends_with("is not being served")), "{told:?}");
 
     // The same after a restart.
     extensions.kill();
     extensions.restart(plane);
-    upgrade("1.0.2").await;
+    extension.moves_to("1.0.2").await;
 
     // If another digest cannot be fetched, the copy stays in use.
     set_status(&scene, |status| {
         serving(status, "True");
         resolved_to(status, "a");
-    })
-    .await;
-    upgrade("1.0.3").await;
+    });
+    extension.moves_to("1.0.3").await;
 
     // Unless only the wanted digest counts.
     extensions.kill();
@@ -247,14 +233,13 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     extension.installed("1.0.5").await;
 
     // A recreated catalog does not inherit the copy of the previous one.
-    let status = json!({"metadata": {"finalizers": null}}).to_string();
-    plane.kubectl(&["delete", "clustercatalog", &scene.name, "--wait=false"]);
-    plane.kubectl(&["patch", "clustercatalog", &scene.name, "--type=merge", "--patch", &status]);
+    let catalog = Catalog::named(plane, &scene.name);
+    catalog.delete();
+    catalog.merge(&json!({"metadata": {"finalizers": null}}));
     // Its end is seen although nothing else of it changed, and before the change that follows.
     extension.shows("Ready", "True", "CatalogGone", "was deleted").await;
     extension.force("1.0.0").await;
     // It will never be served.
     add(&scene, &scene.name, 0);
     refuses(&extension, &strict_text(&scene, &scene.name)).await;
-    extensions.kill();
 }

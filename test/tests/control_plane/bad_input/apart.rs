@@ -28,16 +28,7 @@ impl Apart {
 
     /// The same, with these flags.
     pub(super) async fn start_with(&self, args: &[&str]) -> Controller {
-        let plane = self.cluster.plane;
-        let options = ControllerOptions::of(&self.name, args);
-        tokio::task::spawn_blocking(move || Controller::start(plane, options))
-            .await
-            .expect("the controller starts")
-    }
-
-    /// Returns another handle on the cluster, for a scene.
-    pub(super) fn handle(&self) -> Cluster {
-        self.cluster.clone()
+        start(self.cluster.plane, &self.name, args).await
     }
 
     /// Asserts that the controller has neither ended nor panicked.

@@ -2,7 +2,7 @@
 
 use olm_test::prelude::*;
 
-use super::{Catalog, apart};
+use super::apart;
 
 /// Publishes a catalog of two packages: a good one, and one without a CSV.
 async fn publish(scene: &mut Scene, broken: &Package) {
@@ -32,14 +32,15 @@ async fn failing_catalogs(cluster: &Cluster) -> Vec<Catalog> {
         ("bad-calm-unreachable", "127.0.0.1:1/bad/none:v1".to_owned()),
         ("bad-calm-blocked", "foo/bar:latest".to_owned()),
     ];
-    let mut catalogs = Vec::new();
-    for (name, image) in &sources {
-        catalogs.push(Catalog::create(cluster, name, image).await);
-    }
+    let catalogs = sources.map(|(name, image)| Catalog::create(cluster.plane, name, &image));
     for catalog in &catalogs {
-        catalog.failed().await;
+        let failed = |found: &Value| {
+            let reason = &condition_of(found, "Progressing")["reason"];
+            reason.is_string() && reason != "Succeeded"
+        };
+        catalog.until("it fails", failed).await;
     }
-    catalogs
+    catalogs.into()
 }
 
 /// Creates extensions with these names, service accounts, namespaces and filters, and waits until
@@ -68,7 +69,7 @@ async fn failing_extensions<'a>(
 async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
     let apart = apart::apart("calm").await;
     let _controller = apart.start().await;
-    let mut scene = Scene::empty(apart.handle(), "calm");
+    let mut scene = Scene::empty(apart.cluster.clone(), "calm");
     let broken = Package::new("uncalm");
     publish(&mut scene, &broken).await;
     scene.create_namespace();
@@ -104,11 +105,6 @@ async fn failing_catalogs_and_extensions_are_tried_ever_more_rarely() {
     let all: Vec<_> = catalogs_of.chain(extensions_of).collect();
     apart.is_calm(&all, Duration::from_secs(10)).await;
 
-    let extension = scene.installed(json!({}), "1.0.0").await;
+    scene.installed(json!({}), "1.0.0").await;
     apart.is_well();
-    let all = extensions.iter().chain([&extension]);
-    futures::future::join_all(all.map(Extension::delete)).await;
-    for catalog in catalogs {
-        catalog.delete().await;
-    }
 }

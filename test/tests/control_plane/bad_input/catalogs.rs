@@ -1,10 +1,9 @@
 //! Images that are not catalogs, and catalogs that cannot be read.
 
-use futures::future::join_all;
 use olm_image::built::ImageBuilder;
 use olm_test::prelude::*;
 
-use super::{Catalog, FEW, GOOD, controller_is_well, serving, status_writes};
+use super::{FEW, GOOD, controller_is_well, serving, status_writes};
 
 const UNPACKED_NOTHING: &str = "Catalog contents have not been unpacked yet";
 const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
@@ -18,58 +17,27 @@ fn files(path: &str, text: &str) -> Files {
     Files::from([(path.to_owned(), text.as_bytes().to_vec())])
 }
 
-/// Catalogs of one file that cannot be read: the name, the file and its text, and what is said.
-const UNREADABLE: [(&str, &str, &str, &str); 4] = [
-    (
-        "bad-text",
-        "configs/README.md",
-        "Not a catalog\n",
-        "document 1, line 1: document is not an object",
-    ),
-    (
-        "bad-yaml",
-        "configs/shop/catalog.yaml",
-        "---\nschema: olm.package\nname: shop\n---\nschema: olm.channel\nname: [secret\nmore: x\n",
-        "document 2, line 7: invalid YAML: illegal placement of ':' indicator",
-    ),
-    (
-        "bad-json",
-        "configs/shop/catalog.json",
-        "{\"schema\": \"a\"}\n{\"schema\": \"b\"}\n\n{\"schema\": secret}\n",
-        "document 3, line 4: invalid JSON: expected value",
-    ),
-    (
-        "bad-field",
-        "configs/catalog.yaml",
-        "schema: olm.package\nname: shop\n---\nschema: olm.channel\nname: 7\n",
-        "document 2, line 4: expected value for key \"name\" to be a string",
-    ),
-];
-
-// api.md 2.5; catalogs.md 1.5, 1.8, 8.2
+// api.md 2.5; catalogs.md 1.5, 1.8, 8.2: the faults are those of `refused.yaml` in `src/core`.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_read_is_named_by_file_document_and_line_and_is_not_served() {
     let cluster = cluster::with_controller().await;
-    join_all(UNREADABLE.map(|(name, path, text, fault)| {
-        let cluster = &cluster;
-        async move {
-            let image = image(cluster, name);
-            images::push_catalog(&image, files(path, text)).await;
-            let catalog = Catalog::create(cluster, name, &image).await;
-            let message = format!("error storing fbc: error reading \"{path}\", {fault}");
-            let found = catalog.says("True", "Retrying", &message).await;
-            assert_eq!(serving(&found), ("Unavailable".to_owned(), UNPACKED_NOTHING.to_owned()));
-            let status = found.status.expect("a status");
-            assert!(status.resolved_source.is_none() && status.urls.is_none());
+    let (name, path) = ("bad-field", "configs/shop/catalog.yaml");
+    let image = image(&cluster, name);
+    let text = "schema: olm.package\nname: shop\n---\nschema: olm.channel\nname: 7\n";
+    images::push_catalog(&image, files(path, text)).await;
+    let catalog = Catalog::create(cluster.plane, name, &image);
+    let fault = "document 2, line 4: expected value for key \"name\" to be a string";
+    let message = format!("error storing fbc: error reading \"{path}\", {fault}");
+    let found = catalog.says("True", "Retrying", &message).await;
+    assert_eq!(serving(&found), "Unavailable");
+    assert_eq!(condition_of(&found, "Serving")["message"], UNPACKED_NOTHING);
+    assert!(found["status"]["resolvedSource"].is_null() && found["status"]["urls"].is_null());
 
-            images::push_catalog(&image, files("configs/catalog.json", GOOD)).await;
-            catalog.served().await;
-            assert!(status_writes(cluster, "clustercatalogs", name).len() <= FEW);
-            catalog.delete().await;
-        }
-    }))
-    .await;
+    images::push_catalog(&image, files("configs/catalog.json", GOOD)).await;
+    catalog.served().await;
+    assert!(status_writes(&cluster, "clustercatalogs", name).len() <= FEW);
     controller_is_well(&cluster);
+    catalog.delete();
 }
 
 // api.md 2.5; catalogs.md R3
@@ -88,12 +56,12 @@ async fn image_that_is_no_catalog_is_retried_by_tag_and_blocked_by_digest() {
         let tag = image(&cluster, name);
         let digest = images::send(&tag, files(path, "no catalog"), labels).await;
         let message = format!("{missing}{advice}");
-        let catalog = Catalog::create(&cluster, name, &tag).await;
+        let catalog = Catalog::create(cluster.plane, name, &tag);
         let found = catalog.says("True", "Retrying", &message).await;
-        assert_eq!(serving(&found).0, "Unavailable");
-        catalog.set_image(&digest).await;
+        assert_eq!(serving(&found), "Unavailable");
+        catalog.set_image(&digest);
         catalog.says("False", "Blocked", &message).await;
-        catalog.delete().await;
+        catalog.delete();
     }
     controller_is_well(&cluster);
 }
@@ -113,10 +81,10 @@ async fn artifact_that_is_no_image_is_blocked() {
         )
         .into_bytes();
     images::send_built(&tag, &chart).await;
-    let catalog = Catalog::create(&cluster, "bad-artifact", &tag).await;
+    let catalog = Catalog::create(cluster.plane, "bad-artifact", &tag);
     let message = "source catalog content: error copying image: not a container image: \
         configuration has media type \"application/vnd.cncf.helm.config.v1+json\"";
     catalog.says("False", "Blocked", message).await;
     controller_is_well(&cluster);
-    catalog.delete().await;
+    catalog.delete();
 }

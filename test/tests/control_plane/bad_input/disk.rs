@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use olm_test::prelude::*;
 
-use super::{Catalog, apart, good, serving, waits_for_bundle};
+use super::{apart, good, serving, waits_for_bundle};
 
 /// A small file system in memory; it is unmounted on drop.
 struct Disk {
@@ -87,32 +87,24 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     let disk = Disk::mount(&apart.state.join("catalogs"));
     let _controller = apart.start().await;
     let image = good(&apart.cluster, "full").await;
-    let served = Catalog::create(&apart.cluster, "bad-full-served", &image).await;
+    let served = Catalog::create(apart.cluster.plane, "bad-full-served", &image);
     let before = served.served().await;
 
     let full = "error storing fbc: error writing catalog content: No space left on device (os \
         error 28)";
-    disk.fill();
-    let waits = Catalog::create(&apart.cluster, "bad-full", &image).await;
-    let found = waits.says("True", "Retrying", full).await;
-    assert_eq!(serving(&found).0, "Unavailable");
-    apart.is_calm(&[("clustercatalogs", "bad-full")], Duration::from_secs(5)).await;
-    disk.make_room();
-    waits.served().await;
-    waits.delete().await;
-
-    disk.fill_inodes();
-    let waits = Catalog::create(&apart.cluster, "bad-inodes", &image).await;
-    waits.says("True", "Retrying", full).await;
-    apart.is_calm(&[("clustercatalogs", "bad-inodes")], Duration::from_secs(5)).await;
-    assert_eq!(served.served().await.status, before.status);
-    disk.make_room();
-    waits.served().await;
+    for (name, fill) in [("bad-full", Disk::fill as fn(&Disk)), ("bad-inodes", Disk::fill_inodes)] {
+        fill(&disk);
+        let waits = Catalog::create(apart.cluster.plane, name, &image);
+        let found = waits.says("True", "Retrying", full).await;
+        assert_eq!(serving(&found), "Unavailable");
+        apart.is_calm(&[("clustercatalogs", name)], Duration::from_secs(5)).await;
+        assert_eq!(served.served().await["status"], before["status"]);
+        disk.make_room();
+        waits.served().await;
+    }
     let left = fs::read_dir(disk.folder.join("tmp")).expect("the folder is there");
     assert_eq!(left.count(), 0, "what could not be stored is left");
     apart.is_well();
-    waits.delete().await;
-    served.delete().await;
 }
 
 // api.md row 23
@@ -125,7 +117,7 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
     for (name, fill) in [("fullbytes", Disk::fill as fn(&Disk)), ("fullinodes", Disk::fill_inodes)]
     {
         fill(&disk);
-        let scene = Scene::of(apart.handle(), name, &["1.0.0"]).await;
+        let scene = Scene::of(apart.cluster.clone(), name, &["1.0.0"]).await;
         let extension = scene.install(json!({})).await;
         let fault = "error storing image: No space left on device (os error 28)";
         waits_for_bundle(&extension, "1.0.0", fault).await;
@@ -133,7 +125,6 @@ async fn full_bundle_disk_holds_an_install_until_it_has_room() {
         apart.is_calm(&failing, Duration::from_secs(5)).await;
         disk.make_room();
         extension.installed("1.0.0").await;
-        extension.delete().await;
     }
     apart.is_well();
 }
@@ -146,29 +137,26 @@ async fn at_the_limit_of_the_caches_what_is_served_stays_and_the_rest_waits_for_
     let _controller = apart.start_with(&["--cache-limit=1MiB"]).await;
     let reached = "cache limit of 1048576 bytes reached";
     let image = good(&apart.cluster, "limit").await;
-    let served = Catalog::create(&apart.cluster, "bad-limit-served", &image).await;
+    let served = Catalog::create(apart.cluster.plane, "bad-limit-served", &image);
     let before = served.served().await;
-    let scene = Scene::of(apart.handle(), "limit", &["1.0.0"]).await;
+    let scene = Scene::of(apart.cluster.clone(), "limit", &["1.0.0"]).await;
 
     let filler = apart.state.join("catalogs/filler");
     fs::write(&filler, vec![0; 1 << 20]).expect("a file");
-    let waits = Catalog::create(&apart.cluster, "bad-limit", &image).await;
+    let waits = Catalog::create(apart.cluster.plane, "bad-limit", &image);
     let message = format!("error storing fbc: error writing catalog content: {reached}");
     let found = waits.says("True", "Retrying", &message).await;
-    assert_eq!(serving(&found).0, "Unavailable");
+    assert_eq!(serving(&found), "Unavailable");
     // Both caches share the limit.
     let extension = scene.install(json!({})).await;
     waits_for_bundle(&extension, "1.0.0", &format!("error storing image: {reached}")).await;
     let failing =
         [("clustercatalogs", "bad-limit"), ("clusterextensions", extension.name.as_str())];
     apart.is_calm(&failing, Duration::from_secs(5)).await;
-    assert_eq!(served.served().await.status, before.status);
+    assert_eq!(served.served().await["status"], before["status"]);
 
     fs::remove_file(filler).expect("room");
     waits.served().await;
     extension.installed("1.0.0").await;
-    extension.delete().await;
-    waits.delete().await;
-    served.delete().await;
     apart.is_well();
 }

@@ -14,8 +14,7 @@ mod registry;
 mod schema;
 
 use olm_api::GROUP;
-use olm_api::conditions::types;
-use olm_core::status::find;
+use olm_image::built::BuiltImage;
 use olm_test::audit::Request;
 use olm_test::prelude::*;
 
@@ -26,76 +25,9 @@ const FEW: usize = 8;
 /// Content of a catalog that can be read.
 const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";
 
-/// One ClusterCatalog of a test.
-pub(crate) struct Catalog {
-    name: String,
-    api: Api<ClusterCatalog>,
-}
-
-impl Catalog {
-    pub(crate) async fn create(cluster: &Cluster, name: &str, image: &str) -> Self {
-        let catalog = serde_json::from_value(objects::catalog(name, image));
-        let catalog = catalog.expect("a ClusterCatalog");
-        let api = Api::<ClusterCatalog>::all(cluster.client.clone());
-        api.create(&PostParams::default(), &catalog).await.expect("the catalog is admitted");
-        Self { name: name.to_owned(), api }
-    }
-
-    async fn set_image(&self, image: &str) {
-        let patch = json!({"spec": {"source": {"image": {"ref": image}}}});
-        self.api
-            .patch(&self.name, &PatchParams::default(), &Patch::Merge(patch))
-            .await
-            .expect("the change is admitted");
-    }
-
-    /// Waits until `Progressing` has exactly this content for the newest generation.
-    pub(crate) async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterCatalog {
-        let wanted = (status, reason, message);
-        wait::until(&format!("{}: {wanted:?}", self.name), REPORTED, || async {
-            let catalog = self.api.get(&self.name).await.expect("it exists");
-            let conditions = catalog.status.as_ref().map(|status| &status.conditions);
-            let found = conditions.and_then(|all| find(all, types::PROGRESSING));
-            let holds = found.is_some_and(|found| {
-                (&*found.status, &*found.reason, &*found.message) == wanted
-                    && found.observed_generation == catalog.metadata.generation
-            });
-            let seen = found.map(|found| found.message.clone());
-            if holds { Ok(catalog) } else { Err(seen) }
-        })
-        .await
-    }
-
-    /// Waits until any failure is reported.
-    async fn failed(&self) {
-        wait::until(&format!("{} fails", self.name), REPORTED, || async {
-            let catalog = self.api.get(&self.name).await.expect("it exists");
-            let conditions = catalog.status.as_ref().map(|status| &status.conditions);
-            conditions
-                .and_then(|all| find(all, types::PROGRESSING))
-                .filter(|found| found.reason != "Succeeded")
-                .map(drop)
-                .ok_or("no failure")
-        })
-        .await;
-    }
-
-    /// Waits until the content of the newest generation is served.
-    async fn served(&self) -> ClusterCatalog {
-        let message = "Successfully unpacked and stored content from resolved source";
-        self.says("True", "Succeeded", message).await
-    }
-
-    pub(crate) async fn delete(&self) {
-        self.api.delete(&self.name, &DeleteParams::default()).await.expect("it goes");
-    }
-}
-
-/// Returns reason and message of `Serving`.
-fn serving(catalog: &ClusterCatalog) -> (String, String) {
-    let status = catalog.status.as_ref().expect("a status");
-    let found = find(&status.conditions, types::SERVING).expect("Serving is reported");
-    (found.reason.clone(), found.message.clone())
+/// Returns the reason of `Serving`.
+fn serving(catalog: &Value) -> Value {
+    condition_of(catalog, "Serving")["reason"].clone()
 }
 
 /// Waits until `Progressing` has exactly this content for the newest generation.
@@ -138,6 +70,26 @@ async fn waits(extension: &Extension, message: &str) {
 async fn waits_for_bundle(extension: &Extension, version: &str, fault: &str) {
     let bundle = format!("\"{}.v{version}\" with version \"{version}\"", extension.name);
     waits(extension, &format!("error for resolved bundle {bundle}: {fault}")).await;
+}
+
+/// Serves a package of which each version is one of these images, with an account, and returns the
+/// versions.
+pub(crate) async fn publish(
+    scene: &mut Scene,
+    built: impl IntoIterator<Item = BuiltImage>,
+) -> Vec<String> {
+    let (mut versions, mut pushed) = (Vec::new(), BTreeMap::new());
+    for built in built {
+        let version = format!("1.0.{}", versions.len());
+        let image = format!("{}/{}-bundle:v{version}", scene.cluster.registry, scene.name);
+        pushed.insert(version.clone(), images::send_built(&image, &built).await);
+        versions.push(version);
+    }
+    let entries: Vec<&str> = versions.iter().map(String::as_str).collect();
+    scene.publish_catalog(scene.package.catalog_files(&chain(&entries), &pushed)).await;
+    scene.create_namespace();
+    scene.grant(&[Bundle::new("1.0.0")]);
+    versions
 }
 
 /// Pushes a catalog that can be read, and returns its image.
