@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+
 /// Returns the root of the checkout.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -55,6 +57,12 @@ pub fn yaml(file: impl AsRef<Path>) -> serde_json::Value {
     let mut documents = read.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     assert_eq!(documents.len(), 1, "{}", file.display());
     documents.remove(0)
+}
+
+/// Reads the rows of a table of the checkout, which is a YAML list.
+pub fn rows<T: DeserializeOwned>(file: impl AsRef<Path>) -> Vec<T> {
+    let rows = serde_json::from_value(yaml(&file));
+    rows.unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()))
 }
 
 /// Returns the path of a program in the profile folder of the running test.

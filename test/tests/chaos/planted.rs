@@ -9,41 +9,6 @@ use crate::world::World;
 /// How soon a violation is noticed.
 const NOTICED: Duration = Duration::from_mins(2);
 
-/// Each line is a fault: the command that plants it, the command that undoes it, and what the
-/// comparison must report. `NS` stands for the namespace of the extension.
-const FAULTS: [(&str, &str, &str); 6] = [
-    (
-        "create configmap orphan --namespace NS",
-        "delete configmap orphan --namespace NS",
-        "left over: ConfigMap. NS/orphan",
-    ),
-    (
-        "label configmap NS-settings copy=again --namespace NS",
-        "label configmap NS-settings copy- --namespace NS",
-        "ConfigMap. NS/NS-settings .metadata .labels .copy: null != \"again\"",
-    ),
-    (
-        "create secret generic NS-1-0123456789abcdef --namespace olmv1-system",
-        "delete secret NS-1-0123456789abcdef --namespace olmv1-system",
-        "left over: Secret. olmv1-system/NS-1-0123456789abcdef",
-    ),
-    (
-        "create clusterrole NS-second --verb=get --resource=pods",
-        "delete clusterrole NS-second",
-        "left over: ClusterRole.rbac.authorization.k8s.io /NS-second",
-    ),
-    (
-        "annotate serviceaccount NS note=x --namespace NS",
-        "annotate serviceaccount NS note- --namespace NS",
-        "ServiceAccount. NS/NS .metadata .annotations .note: null != \"x\"",
-    ),
-    (
-        "annotate clusterobjectset NS-1 note=x",
-        "annotate clusterobjectset NS-1 note-",
-        "ClusterObjectSet.olm.operatorframework.io /NS-1 .metadata .annotations .note: null != \"x\"",
-    ),
-];
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_planted_fault_is_found() {
     let _alone = STAGE.lock().await;
@@ -55,7 +20,8 @@ async fn a_planted_fault_is_found() {
         let words: Vec<_> = command.split(' ').collect();
         tokio::task::block_in_place(|| drop(world.plane.kubectl(&words)));
     };
-    for (plant, undo, report) in FAULTS {
+    let faults: Vec<[String; 3]> = paths::rows("test/tests/chaos/planted.yaml");
+    for [plant, undo, report] in &faults {
         run(plant);
         let report = report.replace("NS", &namespace);
         // Of what is ours something else may differ for a moment, which is told first.

@@ -14,32 +14,13 @@ use super::stage::{SETTLE, Stage};
 /// Memory is given back within this time.
 const REST: Duration = Duration::from_secs(20);
 
-/// Bundles that need neither configuration nor anything else on the cluster.
-const BUNDLES: [(&str, &str); 16] = [
-    ("deployment-validation-operator", "0.7.12"),
-    ("victoriametrics-operator", "0.22.0"),
-    ("annotationlab", "5.7.0"),
-    ("universal-crossplane", "1.5.1-up.1"),
-    ("project-quay", "3.9.9"),
-    ("ncn-operator", "0.3.18"),
-    ("nfs-provisioner-operator", "0.0.5"),
-    ("argocd-operator", "0.18.0"),
-    ("kubernetes-imagepuller-operator", "1.1.2"),
-    ("cert-manager", "1.16.5"),
-    ("opentelemetry-operator", "0.158.0"),
-    ("flink-kubernetes-operator", "1.2.0"),
-    ("edp-keycloak-operator", "1.35.0"),
-    ("sn-operator", "0.19.7"),
-    ("tagger", "2.1.17"),
-    ("gitlab-runner-operator", "1.49.0"),
-];
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures, with nothing beside it: make bench-cluster"]
 async fn next_to_a_bare_client() {
+    let bundles: Vec<(String, String)> = paths::rows("test/tests/corpus/bundles/bare.yaml");
     let mut installed = Vec::new();
-    for (package, version) in BUNDLES {
-        let stage = Stage::set(package, &[version]).await;
+    for (package, version) in &bundles {
+        let stage = Stage::set(package, &[version.as_str()]).await;
         let (began, started) = (Timestamp::now(), Instant::now());
         let extension = stage.install(version, json!({})).await;
         extension.installed(version).await;
@@ -52,8 +33,7 @@ async fn next_to_a_bare_client() {
     tokio::time::sleep(REST).await;
     println!("{REST:?} later: {}", Usage::of(controller));
     let (mut ratios, mut shares) = ([Vec::new(), Vec::new()], Vec::new());
-    for ((package, version), (stage, extension, ours, checks)) in BUNDLES.into_iter().zip(installed)
-    {
+    for ((package, version), (stage, extension, ours, checks)) in bundles.iter().zip(installed) {
         let objects = stage.rendered(version);
         stage.removed(&extension, &objects).await;
         let (requests, took) = checks;

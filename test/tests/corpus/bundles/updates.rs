@@ -7,6 +7,7 @@ use olm_test::bundles::read_files;
 use olm_test::prelude::*;
 use olm_test::release::{self, Release};
 use olm_test::scene::{self, write_files};
+use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::stage::folder;
@@ -15,24 +16,25 @@ const UPDATES: usize = 10;
 
 /// Versions of a real bundle that differ in their names.
 struct Series {
-    package: &'static str,
+    package: String,
     /// The version that is renamed.
-    version: &'static str,
+    version: String,
     offered: Vec<(Release, String)>,
     folder: TempDir,
 }
 
 impl Series {
-    fn of(package: &'static str, version: &'static str) -> Self {
+    fn of(package: &str, version: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
+        let (package, version) = (package.to_owned(), version.to_owned());
         Self { package, version, offered: Vec::new(), folder }
     }
 
     /// Writes the bundle as another version, to which each earlier one leads.
     fn renamed(&self, version: &str) -> Release {
-        let mut files = read_files(&folder(self.package, self.version)).expect("a bundle");
+        let mut files = read_files(&folder(&self.package, &self.version)).expect("a bundle");
         for bytes in files.values_mut() {
-            let mut text = String::from_utf8_lossy(bytes).replace(self.version, version);
+            let mut text = String::from_utf8_lossy(bytes).replace(&self.version, version);
             let mut documents = yaml::to_json(&text).expect("YAML").into_iter();
             if let Some(mut csv) = documents.find(|it| it["kind"] == "ClusterServiceVersion") {
                 csv["metadata"]["annotations"]["olm.skipRange"] = json!(format!("<{version}"));
@@ -49,7 +51,7 @@ impl Series {
 
     /// Has a catalog offer one version more, and returns that.
     async fn grow(&mut self, cluster: &Cluster) -> String {
-        let (package, number) = (self.package, self.offered.len());
+        let (package, number) = (self.package.clone(), self.offered.len());
         let version = format!("99.0.{number}");
         let release = self.renamed(&version);
         let image = format!("{}/{package}-bundle:v{version}", cluster.registry);
@@ -57,60 +59,28 @@ impl Series {
         self.offered.push((release, image));
         let catalog = format!("{}/{package}-catalog:v{number}", cluster.registry);
         images::push_catalog(&catalog, release::catalog_files(&self.offered)).await;
-        scene::serve(&cluster.client, package, &catalog).await;
+        scene::serve(&cluster.client, &package, &catalog).await;
         version
     }
 }
 
 /// What an operator watches.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Deserialize, PartialEq)]
 enum Watches {
     Everything,
     Own,
     Another,
 }
-use Watches::{Another, Everything, Own};
+use Watches::{Another, Everything};
 
-/// Every bundle that installs on a cluster without others, in its last version.
-const BUNDLES: [(&str, &str, Watches); 27] = [
-    ("project-quay", "3.9.9", Everything),
-    ("ncn-operator", "0.3.18", Everything),
-    ("gitlab-runner-operator", "1.49.0", Everything),
-    ("node-healthcheck-operator", "0.12.0", Everything),
-    ("deployment-validation-operator", "0.7.12", Everything),
-    ("victoriametrics-operator", "0.22.0", Everything),
-    ("annotationlab", "5.7.0", Everything),
-    ("universal-crossplane", "1.5.1-up.1", Everything),
-    ("nfs-provisioner-operator", "0.0.5", Everything),
-    ("file-integrity-console-plugin", "0.4.1-ocp4.19", Own),
-    ("community-windows-machine-config-operator", "8.0.0", Own),
-    ("openstack-lightspeed-operator", "0.0.2", Another),
-    ("pelorus-operator", "0.0.9", Another),
-    ("percona-server-mongodb-operator", "1.18.0", Another),
-    ("windup-operator", "0.0.21", Own),
-    ("argocd-operator", "0.18.0", Everything),
-    ("gitlab-operator-kubernetes", "3.3.0", Own),
-    ("kubernetes-imagepuller-operator", "1.1.2", Everything),
-    ("marin3r", "0.13.1", Own),
-    ("cert-manager", "1.16.5", Everything),
-    ("dynatrace-operator", "1.0.0", Everything),
-    ("opentelemetry-operator", "0.158.0", Everything),
-    ("flink-kubernetes-operator", "1.2.0", Everything),
-    ("edp-keycloak-operator", "1.35.0", Everything),
-    ("sn-operator", "0.19.7", Everything),
-    ("tagger", "2.1.17", Everything),
-    ("community-kubevirt-hyperconverged", "1.18.1", Everything),
-];
 /// Updated in the normal run; all of them take half an hour.
 const FEW: usize = 2;
 /// Packages that are updated at the same time.
 const AT_ONCE: usize = 3;
 
 /// Installs a package for a range as a person does, and has its catalog offer ten versions more.
-async fn lives_through_updates(
-    cluster: &Cluster,
-    (package, version, watches): (&'static str, &'static str, Watches),
-) {
+async fn lives_through_updates(cluster: &Cluster, bundle: (String, String, Watches)) {
+    let (package, version, watches) = (&*bundle.0, &*bundle.1, bundle.2);
     let plane = cluster.plane;
     let mut series = Series::of(package, version);
     let first = series.grow(cluster).await;
@@ -145,7 +115,8 @@ async fn live_through_updates(count: usize) {
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
         "metadata": {"name": "kubevirt-cluster-critical"}, "value": 1_000_000_000,
     }));
-    let bundles = stream::iter(BUNDLES.into_iter().take(count));
+    let bundles = paths::rows("test/tests/corpus/bundles/updates.yaml");
+    let bundles = stream::iter(bundles.into_iter().take(count));
     bundles.for_each_concurrent(AT_ONCE, |bundle| lives_through_updates(&cluster, bundle)).await;
 }
 
@@ -159,5 +130,5 @@ async fn ten_versions_are_installed_without_anybody() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "time: cargo test -p olm-test --test corpus -- --ignored ten_versions"]
 async fn ten_versions_of_every_bundle_are_installed_without_anybody() {
-    live_through_updates(BUNDLES.len()).await;
+    live_through_updates(usize::MAX).await;
 }

@@ -18,7 +18,7 @@ use olm_test::bundles::{self, read_files};
 use olm_test::paths::shared_data;
 use olm_test::prelude::*;
 
-use known::{Kind, Known, Named, known};
+use known::{Known, Named};
 
 fn load(directory: &Path) -> Result<Bundle, String> {
     let files = read_files(directory).unwrap();
@@ -30,12 +30,11 @@ fn load(directory: &Path) -> Result<Bundle, String> {
 fn every_bundle_loads_or_is_refused_for_its_known_reason() {
     let directories = bundles::shared();
     assert_eq!(directories.len(), 40);
+    let rows = known::rows();
     let mut refused = 0;
     for (name, path) in directories {
-        let want = known(&name, "").and_then(|it| match it.kind {
-            Kind::Refused(want) => Some(want),
-            Kind::Differs(_) => None,
-        });
+        let row = rows.iter().find(|row| row.is_of(&name, ""));
+        let want = row.and_then(|row| row.refused.as_deref());
         match (load(&path), want) {
             (Ok(bundle), None) => assert!(!bundle.package.is_empty(), "{name}"),
             (Err(text), Some(want)) => {
@@ -134,6 +133,7 @@ fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
 // rendering.md 8, 1.7
 #[test]
 fn community_goldens_are_equal_or_named() {
+    let rows = known::rows();
     let mut equal_renders = 0;
     let mut equal_refusals = 0;
     let mut named = Named::default();
@@ -144,6 +144,7 @@ fn community_goldens_are_equal_or_named() {
     for (file, golden) in crate::packed("render/community") {
         let text = |key: &str| golden[key].as_str().unwrap_or_default();
         let name = text("dir").strip_prefix("bundles/").unwrap();
+        let known = rows.iter().find(|row| row.is_of(name, text("certProvider")));
         let bundle = loaded
             .entry(name.to_owned())
             .or_insert_with(|| load(&shared_data().join("bundles").join(name)));
@@ -162,8 +163,8 @@ fn community_goldens_are_equal_or_named() {
         };
         match (result, golden.get("renderError").and_then(Value::as_str)) {
             (Err(ours), Some(theirs)) if ours.starts_with(theirs) => equal_refusals += 1,
-            (Err(ours), _) => match known(name, text("certProvider")) {
-                Some(Known { rule, kind: Kind::Refused(want) }) if ours.starts_with(want) => {
+            (Err(ours), _) => match known {
+                Some(Known { rule, refused: Some(want), .. }) if ours.starts_with(want) => {
                     named.add(rule, name);
                 }
                 _ => failures.push(format!("{file}: refused: {ours}")),
@@ -176,9 +177,11 @@ fn community_goldens_are_equal_or_named() {
                     plain.0 += 1;
                     plain.1 += usize::from(found.is_empty());
                 }
-                match known(name, text("certProvider")) {
+                match known {
                     None if found.is_empty() => equal_renders += 1,
-                    Some(Known { rule, kind: Kind::Differs(want) }) if expected(&found, want) => {
+                    Some(Known { rule, refused: None, differs, .. })
+                        if expected(&found, differs) =>
+                    {
                         named.add(rule, name);
                     }
                     _ => failures.extend(found.iter().map(|line| format!("{file}: {line}"))),
@@ -195,7 +198,7 @@ fn community_goldens_are_equal_or_named() {
     assert_eq!(equal_renders + equal_refusals + named.count, 152);
 }
 
-fn expected(found: &[String], want: &[&str]) -> bool {
+fn expected(found: &[String], want: &[String]) -> bool {
     found.iter().all(|line| want.iter().any(|text| line.contains(text)))
         && want.iter().all(|text| found.iter().any(|line| line.contains(text)))
 }
