@@ -202,8 +202,6 @@ fn minimum_age(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::super::diff::{HeadMove, ImageChange};
     use super::*;
     use crate::fixture::cases;
@@ -217,22 +215,19 @@ mod tests {
         CatalogPolicy::of(&pairs.map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
-    #[rstest]
-    #[case::nothing(&[], 0, None)]
-    #[case::paused(&[(policy::PAUSED, "true")], 0, Some(Hold::Paused))]
-    #[case::accepted_but_paused(&[(policy::PAUSED, "true"), (policy::ACCEPT_IMAGE, "sha256:a")], 0, Some(Hold::Paused))]
-    #[case::not_paused(&[(policy::PAUSED, "false")], 0, None)]
-    #[case::young(&[(policy::MINIMUM_AGE, "2d")], 47, Some(Hold::TooYoung(NOW + SignedDuration::from_hours(1))))]
-    #[case::old_enough(&[(policy::MINIMUM_AGE, "48h")], 48, None)]
-    #[case::accepted(&[(policy::MINIMUM_AGE, "2d"), (policy::ACCEPT_IMAGE, "sha256:a")], 0, None)]
-    #[case::another_accepted(&[(policy::MINIMUM_AGE, "1h"), (policy::ACCEPT_IMAGE, "sha256:b")], 0, Some(Hold::TooYoung(NOW + SignedDuration::from_hours(1))))]
-    fn newer_content(
-        #[case] annotations: &[(&str, &str)],
-        #[case] hours: i64,
-        #[case] want: Option<Hold>,
-    ) {
-        let since = NOW - SignedDuration::from_hours(hours);
-        assert_eq!(of(annotations).unwrap().holds("sha256:a", since, NOW), want);
+    #[test]
+    fn newer_content() {
+        for (annotations, hours, want) in
+            cases::<(Vec<(&str, &str)>, i64, &str)>(CASES, "newer_content")
+        {
+            let want = match want {
+                "served" => None,
+                "paused" => Some(Hold::Paused),
+                _ => Some(Hold::TooYoung(NOW + SignedDuration::from_hours(1))),
+            };
+            let since = NOW - SignedDuration::from_hours(hours);
+            assert_eq!(of(&annotations).unwrap().holds("sha256:a", since, NOW), want);
+        }
     }
 
     #[test]

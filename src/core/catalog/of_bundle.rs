@@ -298,6 +298,9 @@ mod tests {
     use crate::catalog::lint::{Pinned, lint};
     use crate::catalog::read::Meta;
     use crate::error::Chain;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     fn files(version: &str, replaces: &str) -> Files {
         let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
@@ -367,15 +370,14 @@ mod tests {
     }
 
     // rendering.md R17
-    #[rstest]
-    #[case(json!({"replaces": 5}), "spec.replaces: expected string, found integer")]
-    #[case(json!({"skips": "a"}), "spec.skips: expected array, found string")]
-    #[case(json!({"skips": [1]}), "spec.skips[0]: expected string, found integer")]
-    #[case(json!({"version": 5}), "spec.version: expected string, found integer")]
-    #[case(json!({"release": [1]}), "spec.release: expected integer or string, found array")]
-    fn what_a_catalog_takes_from_a_csv_has_its_type(#[case] spec: Value, #[case] want: &str) {
-        let error = read_with(&spec).unwrap_err();
-        assert!(error.ends_with(want) && error.contains("\"manifests/csv.yaml\""), "{error}");
+    #[test]
+    fn what_a_catalog_takes_from_a_csv_has_its_type() {
+        for (spec, want) in
+            cases::<(Value, &str)>(CASES, "what_a_catalog_takes_from_a_csv_has_its_type")
+        {
+            let error = read_with(&spec).unwrap_err();
+            assert!(error.ends_with(want) && error.contains("\"manifests/csv.yaml\""), "{error}");
+        }
     }
 
     // plugin.md U14

@@ -4,6 +4,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::bundle::fixture::{csv, load, with};
+use crate::fixture::cases;
+
+const CASES: &str = include_str!("../../testdata/catalog/cases.yaml");
 
 fn bundle(version: &str) -> CatalogBundle {
     let spec = json!({"version": version, "description": format!("as of {version}"),
@@ -69,21 +72,19 @@ fn channels_are_those_that_opm_makes_of_versions() {
     assert!(bundles.is_sorted() && bundles.len() == 8, "{bundles:?}");
 }
 
-#[rstest]
-#[case::neither(json!({}), "stable-v1.2")]
-#[case::both(json!({"generateMajorChannels": true, "generateMinorChannels": true}), "stable-v1.2")]
-#[case::major(json!({"generateMajorChannels": true}), "stable-v1")]
-fn minor_channels_are_made_unless_major_ones_are_wanted(
-    #[case] more: Value,
-    #[case] default: &str,
-) {
-    let mut template = json!({"schema": "olm.semver", "stable": images(&["1.1.0", "1.2.0"]),
-        "fast": images(&["1.3.0"])});
-    template.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let blobs = expand(&template).unwrap();
-    assert_eq!(blobs[0]["defaultChannel"], default);
-    let minor = drawn(&blobs).contains(&"stable-v1.2: 1.2.0<1.1.0-".to_owned());
-    assert_eq!(minor, default != "stable-v1");
+#[test]
+fn minor_channels_are_made_unless_major_ones_are_wanted() {
+    for (more, default) in
+        cases::<(Value, &str)>(CASES, "minor_channels_are_made_unless_major_ones_are_wanted")
+    {
+        let mut template = json!({"schema": "olm.semver", "stable": images(&["1.1.0", "1.2.0"]),
+            "fast": images(&["1.3.0"])});
+        template.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let blobs = expand(&template).unwrap();
+        assert_eq!(blobs[0]["defaultChannel"], default);
+        let minor = drawn(&blobs).contains(&"stable-v1.2: 1.2.0<1.1.0-".to_owned());
+        assert_eq!(minor, default != "stable-v1");
+    }
 }
 
 #[rstest]
