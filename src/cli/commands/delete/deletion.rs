@@ -2,8 +2,8 @@
 //!
 //! The controller reads the decision off annotation `uninstall`, so it has to be there first. One
 //! does not stay without the other: what deletes is bound to the extension as it was annotated, and
-//! where it fails the annotation gets its former value. Only a process that is killed between the two
-//! leaves the annotation behind.
+//! where either fails the annotation gets its former value, also if only the answer is lost. Only a
+//! process that is killed between the two leaves the annotation behind.
 //!
 //! Source: plugin.md 1.3.
 
@@ -18,14 +18,18 @@ pub(super) async fn delete(
     params: DeleteParams,
 ) -> anyhow::Result<()> {
     let Some(decision) = decision else { return plainly(client, extension, params).await };
-    let decided = changes::merge(client, extension, annotated(&json!(decision))).await?;
-    let deleted = as_decided(client, decided, decision, params).await;
+    let deleted = match changes::merge(client, extension, annotated(&json!(decision))).await {
+        Ok(decided) => as_decided(client, decided, decision, params).await,
+        // The decision may be written although the answer says otherwise, or is lost.
+        Err(error) if error.is::<kube::Error>() => Err(error),
+        Err(error) => return Err(error),
+    };
     if deleted.is_err()
         && let Err(error) = take_back(client, extension, decision).await
     {
         let (name, key) = (extension.name_any(), policy::UNINSTALL);
         notice(&format!(
-            "error: annotation {key}={decision} stays on {name}: {}",
+            "error: annotation {key}={decision} may still be on {name}: {}",
             one_line(&error)
         ));
         notice(&format!("hint: kubectl annotate clusterextension {name} {key}-"));
@@ -154,15 +158,21 @@ mod tests {
         assert_eq!(is_left_behind(&before, &now, "Delete"), want);
     }
 
-    /// An API server with one extension. It answers deletions, in this order, with these codes, and
-    /// the last of them for ever; each change makes another resource version.
+    /// An API server with one extension. It answers the first change, which it makes all the same, and
+    /// deletions, in this order, with these codes, and the last of them for ever; each change makes
+    /// another resource version.
     struct Server {
         object: Mutex<Value>,
+        changed: Mutex<u16>,
         answers: Mutex<Vec<u16>>,
     }
 
     impl Server {
         fn answer(&self, method: &Method, body: &Value) -> (u16, Value) {
+            let failure = |code: u16| {
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Failure", "message": "no", "reason": "R", "code": code})
+            };
             let mut object = self.object.lock().unwrap();
             if *method == Method::PATCH {
                 let value = &body["metadata"]["annotations"][policy::UNINSTALL];
@@ -171,6 +181,10 @@ mod tests {
                     object["metadata"]["annotations"] = Value::Null;
                 }
                 object["metadata"]["resourceVersion"] = json!("2");
+                let code = std::mem::replace(&mut *self.changed.lock().unwrap(), 200);
+                if code != 200 {
+                    return (code, failure(code));
+                }
             }
             if *method == Method::DELETE {
                 let version = &body["preconditions"]["resourceVersion"];
@@ -181,9 +195,7 @@ mod tests {
                     object["metadata"]["resourceVersion"] = json!("3");
                 }
                 if code != 200 {
-                    let failure = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-                        "status": "Failure", "message": "no", "reason": "R", "code": code});
-                    return (code, failure);
+                    return (code, failure(code));
                 }
                 object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             }
@@ -208,20 +220,26 @@ mod tests {
     }
 
     #[rstest]
-    #[case::refused(Value::Null, &[403], Value::Null, false)]
-    #[case::refused_with_another_decision(json!("RetainCRDs"), &[500], json!("RetainCRDs"), false)]
-    #[case::written_meanwhile(Value::Null, &[409, 200], json!("Delete"), true)]
-    #[case::written_again_and_again(Value::Null, &[409], Value::Null, false)]
+    #[case::refused(Value::Null, 200, &[403], Value::Null, false)]
+    #[case::refused_with_another_decision(json!("RetainCRDs"), 200, &[500], json!("RetainCRDs"), false)]
+    #[case::written_meanwhile(Value::Null, 200, &[409, 200], json!("Delete"), true)]
+    #[case::written_again_and_again(Value::Null, 200, &[409], Value::Null, false)]
+    #[case::answer_of_the_change_is_lost(Value::Null, 500, &[200], Value::Null, false)]
     #[tokio::test]
     async fn a_deletion_that_fails_leaves_no_decision(
         #[case] before: Value,
+        #[case] changed: u16,
         #[case] answers: &[u16],
         #[case] want: Value,
         #[case] deleted: bool,
     ) {
         let before = extension(&before, false);
         let object = Mutex::new(serde_json::to_value(&before).unwrap());
-        let server = Arc::new(Server { object, answers: Mutex::new(answers.to_vec()) });
+        let server = Arc::new(Server {
+            object,
+            changed: Mutex::new(changed),
+            answers: Mutex::new(answers.to_vec()),
+        });
         let params = DeleteParams::background();
         let done = delete(&server.client(), &before, Some("Delete"), params).await;
         assert_eq!(done.is_ok(), deleted, "{done:?}");
