@@ -98,14 +98,7 @@ async fn approve(
 ) -> anyhow::Result<ClusterExtension> {
     let change = json!({"metadata": {"annotations": {policy::APPROVE: value}}});
     changes::yields(extension, &change, global.dry_run.is_some())?;
-    let written = changes::merge(cluster.own_client(), extension, change).await;
-    if written.is_err() {
-        notice(&format!(
-            "hint: approving needs verb approve on clusterextensions.olm.operatorframework.io {}",
-            extension.name_any()
-        ));
-    }
-    written
+    changes::merge(cluster.own_client(), extension, change).await
 }
 
 /// Returns the command that releases a plan, if an approval does.

@@ -14,13 +14,16 @@ use crate::managed::failure;
 /// The way out where no cluster is known.
 pub(crate) const WITHOUT_CLUSTER: &str =
     "--from PATH|IMAGE reads catalogs without one, where a command has it";
-const EDITOR: &str = "ClusterRole operator-controller-clusterextension-editor-role allows it";
+const INSTALLER: &str = "ClusterRole operator-controller-clusterextension-installer-role allows it";
+const NO_ROLE: &str = "no role for users allows this; ask a cluster administrator";
+const APPROVER: &str = "approving needs verb approve on clusterextensions.olm.operatorframework.io";
 /// How the API server names the API group of these kinds.
 const OURS: &str = "in API group \"olm.operatorframework.io\"";
 const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
 const LIMIT: &str = "--request-timeout sets how long an answer is waited for";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
-const READER: &str = "Role olm-plugin-reader in the namespace of the controller allows it";
+const READER: &str = "Role olm-plugin-reader in the namespace of the controller allows it; on \
+                      OpenShift in openshift-operator-controller and openshift-catalogd";
 /// Prefixes of the API server's messages about kinds that it does not serve.
 const NOT_SERVED: [&str; 2] =
     ["404 page not found", "the server could not find the requested resource"];
@@ -110,11 +113,14 @@ impl Failure {
 
 /// Returns the way out of a refused write.
 fn refused(code: u16, message: &str) -> Option<&'static str> {
-    let of_policy = message.contains(": ValidatingAdmissionPolicy '");
-    if of_policy && message.contains("may not use service account") {
-        return Some(ACCOUNT);
+    if message.contains(": ValidatingAdmissionPolicy '") {
+        let denied = [("may not use service account", ACCOUNT), ("may not approve", APPROVER)];
+        let denied = denied.into_iter().find(|(words, _)| message.contains(words));
+        return denied.map(|(_, hint)| hint);
     }
-    (code == 403 && message.contains(OURS) && message.contains(" cannot ")).then_some(EDITOR)
+    let is_ours = code == 403 && message.contains(OURS) && message.contains(" cannot ");
+    let is_extension = message.contains(" resource \"clusterextensions\"");
+    is_ours.then_some(if is_extension { INSTALLER } else { NO_ROLE })
 }
 
 #[cfg(test)]
@@ -163,12 +169,27 @@ mod tests {
     #[case::right(
         "clusterextensions.olm.operatorframework.io \"a\" is forbidden: User \"dana\" cannot patch \
          resource \"clusterextensions\" in API group \"olm.operatorframework.io\" at the cluster scope",
-        Some(EDITOR)
+        Some(INSTALLER)
+    )]
+    #[case::right_without_role(
+        "clustercatalogs.olm.operatorframework.io \"a\" is forbidden: User \"dana\" cannot patch \
+         resource \"clustercatalogs\" in API group \"olm.operatorframework.io\" at the cluster scope",
+        Some(NO_ROLE)
     )]
     #[case::policy(
         "clusterextensions.olm.operatorframework.io \"a\" is forbidden: ValidatingAdmissionPolicy \
          'p' with binding 'b' denied request: user \"dana\" may not use service account \"n/a\"",
         Some(ACCOUNT)
+    )]
+    #[case::approval(
+        "clusterextensions.olm.operatorframework.io \"a\" is forbidden: ValidatingAdmissionPolicy \
+         'p' with binding 'b' denied request: user \"dana\" may not approve versions of \
+         ClusterExtension \"a\": grant verb \"approve\" on clusterextensions",
+        Some(APPROVER)
+    )]
+    #[case::another_policy(
+        "x is forbidden: ValidatingAdmissionPolicy 'p' denied request: no",
+        None
     )]
     #[case::another("deployments.apps is forbidden: User \"dana\" cannot patch it", None)]
     fn a_refused_write_is_one_sentence_and_names_the_way_out(
@@ -180,6 +201,15 @@ mod tests {
         let failure = Failure::of(&error.unwrap_err());
         assert_eq!(failure.text, format!("changing ClusterExtension a: {message}"));
         assert_eq!(failure.hint.as_deref(), hint);
+    }
+
+    #[test]
+    fn hints_name_roles_that_exist() {
+        let roles = include_str!("../../../config/rbac/user_roles.yaml");
+        for hint in [INSTALLER, VIEWER, READER] {
+            let name = hint.split(' ').nth(1).unwrap();
+            assert!(roles.contains(&format!("name: {name}\n")), "{name}");
+        }
     }
 
     #[test]
