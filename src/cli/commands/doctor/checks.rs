@@ -248,12 +248,10 @@ fn policies(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 }
 
 fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
-    let catalogs: Vec<ClusterCatalog> = facts.items(facts::CATALOGS)?;
+    let mut catalogs: Vec<ClusterCatalog> = facts.items(facts::CATALOGS)?;
+    catalogs.retain(|it| it.spec.availability() == AvailabilityMode::Available);
     let mut rows = Vec::new();
     for catalog in &catalogs {
-        if catalog.spec.availability() != AvailabilityMode::Available {
-            continue;
-        }
         let name = catalog.name_any();
         let progressing = catalog.condition(types::PROGRESSING);
         let message = progressing.map_or("it has no status yet", |it| it.message.as_str());
@@ -281,8 +279,11 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     for extension in &extensions {
         let name = extension.name_any();
         if extension.metadata.deletion_timestamp.is_some() {
-            let why = extension.condition(types::PROGRESSING).map(|it| it.message.as_str());
-            let text = format!("{name} is being deleted: {}", why.unwrap_or_default());
+            // Progressing may be about the last rollout.
+            let said = [types::READY, types::PROGRESSING];
+            let said = said.iter().find_map(|it| extension.condition(it));
+            let why = said.map_or("", |it| it.message.as_str());
+            let text = format!("{name} is being deleted: {why}");
             rows.push(Row::warning(text, advice(extension).join(", ")));
             continue;
         }
@@ -345,4 +346,50 @@ fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         Err(refusal) => return Err(refusal),
     }
     Ok(or_ok(rows, "none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(question: &str, items: &Value) -> Facts {
+        let answers = BTreeMap::from([(question.to_owned(), Ok(json!({"items": items})))]);
+        Facts { answers, now: Timestamp::UNIX_EPOCH, server_time: None }
+    }
+
+    fn condition(type_: &str, message: &str) -> Value {
+        json!({"type": type_, "status": "True", "reason": "R", "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    }
+
+    #[test]
+    fn an_extension_that_is_being_deleted_is_described_by_its_newest_condition() {
+        let rolled = condition(types::PROGRESSING, "Revision 1.0.0 has rolled out.");
+        let one = |name: &str, conditions: &[&Value]| {
+            json!({"metadata": {"name": name, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+                "status": {"conditions": conditions}})
+        };
+        let blocked = condition(types::READY, "uninstall blocked");
+        let all = json!([one("a", &[&rolled, &blocked]), one("b", &[&rolled])]);
+        let rows = extensions(&facts(facts::EXTENSIONS, &all)).unwrap();
+        let texts: Vec<_> = rows.iter().map(|row| row.text.as_str()).collect();
+        let want = [
+            "a is being deleted: uninstall blocked",
+            "b is being deleted: Revision 1.0.0 has rolled out.",
+        ];
+        assert_eq!(texts, want);
+    }
+
+    #[test]
+    fn disabled_catalogs_are_not_counted_as_served() {
+        let one = |name: &str, mode: &str| {
+            json!({"metadata": {"name": name},
+                "spec": {"availabilityMode": mode,
+                    "source": {"type": "Image", "image": {"ref": "r/c:1"}}},
+                "status": {"conditions": [condition(types::SERVING, "")]}})
+        };
+        let all = json!([one("on", "Available"), one("off", "Unavailable")]);
+        let rows = catalogs(&facts(facts::CATALOGS, &all)).unwrap();
+        assert_eq!(rows, [Row::ok("served: 1")]);
+    }
 }
