@@ -35,11 +35,13 @@ use crate::target::{pinned, warn_of_deprecation};
 pub(crate) struct Missing {
     pub(crate) outcome: Outcome,
     pub(crate) why: String,
+    /// Whether no version could be chosen.
+    pub(crate) is_unresolved: bool,
 }
 
 impl From<anyhow::Error> for Missing {
     fn from(error: anyhow::Error) -> Self {
-        Self { outcome: Outcome::Failed, why: one_line(&error) }
+        Self { outcome: Outcome::Failed, why: one_line(&error), is_unresolved: false }
     }
 }
 
@@ -97,7 +99,11 @@ pub(crate) async fn make(
         let question = &snapshot.question;
         let environment = question.environment(&catalogs, options, &snapshot.environment);
         let course = question.course(&catalogs, &environment, options);
-        course.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?
+        course.map_err(|error| Missing {
+            outcome: Outcome::Failed,
+            why: Chain(&error).to_string(),
+            is_unresolved: true,
+        })?
     };
     let deprecations = warn_of_deprecation(&snapshot, platform(cluster)).await;
     let valid = ValidExtension::of(extension).context("it names no package")?;

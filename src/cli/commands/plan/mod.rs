@@ -52,7 +52,7 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
     let to = args.to.as_deref().or(of.to.as_deref());
     let mut plan = match make(&cluster, &of.extension, to).await {
         Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&of.extension.name_any())),
+        Err(missing) => return Ok(missing.say(&of.extension)),
     };
     if of.account_comes && plan.held_by.remove("rights") {
         notice("note: kubectl olm install makes the account, with the rights that it lacks");
@@ -132,14 +132,24 @@ impl PlanArgs {
 
 impl Missing {
     /// Prints why there is no plan.
-    pub(crate) fn say(&self, extension: &str) -> Outcome {
-        notice(&format!("error: {extension}: {}", self.why));
-        if self.outcome == Outcome::Failed {
-            notice(&format!(
-                "hint: kubectl olm why {extension} explains which versions can be reached"
-            ));
+    pub(crate) fn say(&self, extension: &ClusterExtension) -> Outcome {
+        notice(&format!("error: {}: {}", extension.name_any(), self.why));
+        if let Some(command) = self.leads_on(extension) {
+            notice(&format!("hint: to see which versions can be reached: {command}"));
         }
         self.outcome
+    }
+
+    /// Returns the command that shows the versions, where none could be chosen: `why` is about an
+    /// extension that exists.
+    fn leads_on(&self, extension: &ClusterExtension) -> Option<String> {
+        if !self.is_unresolved {
+            return None;
+        }
+        match extension.uid() {
+            Some(_) => Some(format!("kubectl olm why {}", extension.name_any())),
+            None => extension.package().map(|package| format!("kubectl olm show {package}")),
+        }
     }
 }
 
@@ -155,4 +165,28 @@ pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
         return usage(format!("{shown} holds more than one ClusterExtension"));
     }
     serde_json::from_value(found).with_context(|| format!("reading {shown}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::existing(Some("u"), true, Some("kubectl olm why e"))]
+    #[case::new(None, true, Some("kubectl olm show p"))]
+    #[case::another_failure(Some("u"), false, None)]
+    fn a_command_about_versions_is_named_where_it_works(
+        #[case] uid: Option<&str>,
+        #[case] is_unresolved: bool,
+        #[case] want: Option<&str>,
+    ) {
+        let extension = json!({"metadata": {"name": "e", "uid": uid}, "spec": {
+            "namespace": "n", "serviceAccount": {"name": "a"},
+            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
+        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+        let missing = Missing { outcome: Outcome::Failed, why: String::new(), is_unresolved };
+        assert_eq!(missing.leads_on(&extension).as_deref(), want);
+    }
 }
