@@ -47,6 +47,9 @@ pub(crate) struct StatusArgs {
 
 /// Prints a row for each extension, or a sheet about one.
 pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    if args.watch && !matches!(args.output, Format::Table | Format::Json) {
+        return usage(format!("-o {}: with --watch only table and json are possible", args.output));
+    }
     let cluster = OnCluster::default().connect(global).await?;
     let mut extensions = if args.names.is_empty() {
         list(cluster.own_client(), &args).await?.items

@@ -20,6 +20,8 @@ pub(super) async fn watch(
     loop {
         let listed = list(client, args).await?;
         let version = listed.metadata.resource_version.unwrap_or_default();
+        let there: BTreeSet<_> = listed.items.iter().map(ClusterExtension::name_any).collect();
+        told.tell_deleted(|name| !there.contains(name), out)?;
         for extension in &listed.items {
             if is_in(extension, namespace) && shown(client, extension, args).await? {
                 told.tell(extension, args.output, out)?;
@@ -37,11 +39,7 @@ pub(super) async fn watch(
                     }
                 }
                 Ok(WatchEvent::Deleted(extension)) => {
-                    let name = extension.name_any();
-                    if told.rows.remove(&name).is_some() {
-                        writeln!(out, "{name}  deleted")?;
-                        out.flush()?;
-                    }
+                    told.tell_deleted(|name| name == extension.name_any(), out)?;
                 }
                 Ok(WatchEvent::Bookmark(_)) => {}
                 // It is listed anew.
@@ -108,6 +106,18 @@ impl Told {
         Ok(())
     }
 
+    /// Prints which of the extensions whose rows were printed are gone.
+    fn tell_deleted(
+        &mut self,
+        is_gone: impl Fn(&str) -> bool,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        for (name, _) in self.rows.extract_if(.., |name, _| is_gone(name)) {
+            writeln!(out, "{name}  deleted")?;
+        }
+        Ok(out.flush()?)
+    }
+
     fn write(&mut self, cells: &[String], out: &mut dyn Write) -> anyhow::Result<()> {
         let headers = HEADERS.map(str::to_owned);
         let begins = self.widths.is_empty();
@@ -145,13 +155,18 @@ mod tests {
         {
             told.tell(&row(name, reason), Format::Table, &mut out).unwrap();
         }
+        // A list after a watch that ended tells once what went in between.
+        for _ in 0..2 {
+            told.tell_deleted(|name| name != "a", &mut out).unwrap();
+        }
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "NAME  NAMESPACE  PACKAGE  VERSION  READY    UPDATE  HELD BY\n\
              a     -          -        -        Blocked  -       -\n\
              b     -          -        -        Blocked  -       -\n\
              NAME  NAMESPACE  PACKAGE  VERSION  READY       UPDATE  HELD BY\n\
-             a     -          -        -        RollingOut  -       -\n"
+             a     -          -        -        RollingOut  -       -\n\
+             b  deleted\n"
         );
     }
 }

@@ -46,6 +46,7 @@ fn a_name_alone_prints_its_help(#[case] arguments: &[&str], #[case] usage: &str)
 #[case::writes_nothing(&["status", "--dry-run"])]
 #[case::of_no_namespace(&["history", "a", "-n", "b"])]
 #[case::not_of_its_words(&["status", "-o", "html"])]
+#[case::not_while_watching(&["status", "--watch", "-o", "yaml"])]
 #[case::versions_twice(&["install", "a@1", "--version", "2", "-n", "b"])]
 fn what_a_command_cannot_use_is_refused(#[case] arguments: &[&str]) {
     let (code, out, errors) = olm("", arguments);
