@@ -22,8 +22,8 @@ pub mod label {
     /// CRDs kept by the uninstall policy `RetainCRDs`: name of the ClusterExtension.
     pub const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 
-    /// Secrets of the controller's namespace, `"true"`: a ClusterCatalog may name it as its
-    /// [`PULL_SECRET`](super::policy::PULL_SECRET) (deploying.md 3.1).
+    /// Secrets of the controller's namespace (on OpenShift of both), `"true"`: a ClusterCatalog may
+    /// name it as its [`PULL_SECRET`](super::policy::PULL_SECRET) (deploying.md 3.1).
     pub const CATALOG_PULL_SECRET: &str = "policy.olm.operatorframework.io/catalog-pull-secret";
     /// Secrets of the controller's namespace, `"true"`: it is copied into the namespace of each
     /// extension whose `deploymentConfig.imagePullSecrets` names it (decision 49).

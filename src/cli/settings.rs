@@ -17,8 +17,10 @@ use olm_core::settings::{ControllerSettings, KEY};
 use crate::managed::failure;
 use crate::output::{self, UsageError, one_line};
 
+/// The namespaces on OpenShift: of the process for extensions, and of the one for catalogs.
+const OPENSHIFT: [&str; 2] = ["openshift-operator-controller", "openshift-catalogd"];
 /// Namespaces the controller is looked for in: those of the manifests.
-const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, "openshift-operator-controller"];
+const NAMESPACES: [&str; 2] = [name::SYSTEM_NAMESPACE, OPENSHIFT[0]];
 /// Labels of the Deployment of whoever acts on extensions: ours, and upstream's.
 const DEPLOYMENT: &str = "app.kubernetes.io/part-of=olm,app.kubernetes.io/name=operator-controller";
 /// An argument that only our Deployments have.
@@ -127,6 +129,12 @@ impl SettingsFlags {
             Some(namespace) => vec![namespace.as_str()],
             None => NAMESPACES.to_vec(),
         }
+    }
+
+    /// Returns the namespaces of all processes of the controller, for each in which it may be.
+    pub(crate) fn installations(&self) -> Vec<Vec<&str>> {
+        let whole = |one| if one == OPENSHIFT[0] { OPENSHIFT.to_vec() } else { vec![one] };
+        self.namespaces().into_iter().map(whole).collect()
     }
 
     /// Reads the ConfigMap of the first namespace in which that is possible.

@@ -28,8 +28,8 @@ pub(crate) struct AddArgs {
     /// Interval of polls for new content behind a tag, in whole minutes
     #[arg(long, value_name = "TIME", value_parser = changes::seconds)]
     poll: Option<u64>,
-    /// Secret in the controller's namespace with the credentials of its registry; it gets the label
-    /// that lets catalogs use it
+    /// Secret in the controller's namespace (on OpenShift in both) with the credentials of its
+    /// registry; it gets the label that lets catalogs use it
     #[arg(long, value_name = "SECRET")]
     pull_secret: Option<String>,
     #[command(flatten)]
@@ -67,16 +67,17 @@ pub(crate) async fn add(args: AddArgs, global: &Global, out: &mut dyn Write) -> 
     let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
     let unlabelled = match &args.pull_secret {
         Some(secret) => unlabelled(secret, &args.settings, &client).await?,
-        None => None,
+        None => Vec::new(),
     };
-    if let Some((namespace, name)) = unlabelled {
+    let secrets = unlabelled.iter().zip(args.pull_secret.iter().cycle());
+    for (namespace, name) in secrets.clone() {
         let secret = format!("Secret {namespace}/{name}");
         let which = format!("{secret} gets label {}=true", label::CATALOG_PULL_SECRET);
         writeln!(out, "{which}, so that catalogs may use it")?;
         question = format!("{question} Label {secret}?");
     }
     args.confirm.agreed(&question, "--yes confirms it, -o yaml prints the catalog")?;
-    if let Some((namespace, name)) = unlabelled {
+    for (namespace, name) in secrets {
         offer(&client, namespace, name).await?;
     }
     let object = Object::from_value(wanted).context("the catalog is not an object")?;
@@ -124,26 +125,38 @@ async fn offer(client: &Client, namespace: &str, name: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// Returns namespace and name of the Secret if it is there and catalogs may not use it. Nothing but
-/// its metadata is read.
+/// Returns the namespaces of the controller in which catalogs may not use a Secret yet; fails if it
+/// is not in all of them. Nothing but its metadata is read.
 async fn unlabelled<'a>(
-    name: &'a str,
+    name: &str,
     settings: &'a SettingsFlags,
     client: &Client,
-) -> anyhow::Result<Option<(&'a str, &'a str)>> {
-    let namespaces = settings.namespaces();
-    for &namespace in &namespaces {
-        let api = Api::<Secret>::namespaced(client.clone(), namespace);
-        let found = api.get_metadata_opt(name).await;
-        let found = found.with_context(|| format!("reading Secret {namespace}/{name}"))?;
-        let Some(found) = found else { continue };
-        let is_offered =
-            found.labels().get(label::CATALOG_PULL_SECRET).is_some_and(|it| it == "true");
-        return Ok((!is_offered).then_some((namespace, name)));
+) -> anyhow::Result<Vec<&'a str>> {
+    let mut absent = Vec::new();
+    for namespaces in settings.installations() {
+        let (mut unlabelled, mut lacking) = (Vec::new(), Vec::new());
+        for &namespace in &namespaces {
+            let api = Api::<Secret>::namespaced(client.clone(), namespace);
+            let found = api.get_metadata_opt(name).await;
+            let found = found.with_context(|| format!("reading Secret {namespace}/{name}"))?;
+            match found.as_ref().map(|found| found.labels().get(label::CATALOG_PULL_SECRET)) {
+                None => lacking.push(namespace),
+                Some(Some(offered)) if offered == "true" => {}
+                Some(_) => unlabelled.push(namespace),
+            }
+        }
+        if lacking.is_empty() {
+            return Ok(unlabelled);
+        }
+        if lacking.len() < namespaces.len() {
+            absent = lacking;
+            break;
+        }
+        absent.push(lacking[0]);
     }
-    let text = format!("there is no Secret {name:?} in namespace {}", namespaces.join(" or "));
+    let text = format!("there is no Secret {name:?} in namespace {}", absent.join(" or "));
     let make = "kubectl create secret docker-registry";
-    let hint = format!("{make} {name} -n {} --from-file=.dockerconfigjson=FILE", namespaces[0]);
+    let hint = format!("{make} {name} -n {} --from-file=.dockerconfigjson=FILE", absent[0]);
     Err(Hinted::failed(text, hint))
 }
 
@@ -209,7 +222,53 @@ pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Writ
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use rstest::rstest;
+
     use super::*;
+
+    // deploying.md 3.1
+    #[rstest]
+    #[case::alone(&[("olmv1-system", "")], Ok(vec!["olmv1-system"]))]
+    #[case::offered(&[("olmv1-system", "true")], Ok(vec![]))]
+    #[case::on_openshift(
+        &[("openshift-operator-controller", "true"), ("openshift-catalogd", "")],
+        Ok(vec!["openshift-catalogd"])
+    )]
+    #[case::in_one_of_two(&[("openshift-operator-controller", "true")], Err("openshift-catalogd"))]
+    #[case::nowhere(&[], Err("olmv1-system or openshift-operator-controller"))]
+    #[tokio::test]
+    async fn every_process_of_the_controller_gets_a_pull_secret(
+        #[case] secrets: &'static [(&'static str, &'static str)],
+        #[case] want: Result<Vec<&str>, &str>,
+    ) {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let path = request.uri().path();
+            let found = secrets.iter().find(|(place, _)| path.contains(&format!("/{place}/")));
+            let (code, answer) = match found {
+                Some((_, offered)) => (
+                    200,
+                    json!({"apiVersion": "meta.k8s.io/v1",
+                    "kind": "PartialObjectMetadata", "metadata": {"name": "mine",
+                        "labels": {label::CATALOG_PULL_SECRET: offered}}}),
+                ),
+                None => (
+                    404,
+                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Failure", "message": "no", "reason": "NotFound", "code": 404}),
+                ),
+            };
+            let answer = Body::from(answer.to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+        });
+        let (client, flags) = (Client::new(service, "default"), SettingsFlags::default());
+        let found = unlabelled("mine", &flags, &client).await.map_err(|error| error.to_string());
+        let want = want.map_err(|it| format!("there is no Secret \"mine\" in namespace {it}"));
+        assert_eq!(found, want);
+    }
 
     // plugin.md U71
     #[test]
