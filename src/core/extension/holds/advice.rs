@@ -10,6 +10,8 @@ use crate::uninstall::CAN_RETAIN;
 /// What a message says of an account that does not exist.
 const ACCOUNT: &str = "service account \"";
 const ABSENT: &str = "not found in namespace";
+/// The end of that where its namespace does not exist either.
+const NO_NAMESPACE: &str = "does not exist";
 
 /// Returns the commands that lead on: those about why it is not ready, else those about its update.
 pub fn advice(extension: &ClusterExtension) -> Vec<String> {
@@ -24,7 +26,7 @@ pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     }
     let Some(failed) = failed else { return commands(reported(extension)) };
     let held = commands(holders(conditioned(extension).into_iter()));
-    about_failure(failed, name).into_iter().chain(held).collect()
+    about_failure(failed, extension, name).into_iter().chain(held).collect()
 }
 
 fn about_removal(ready: &Condition, name: &str) -> String {
@@ -38,9 +40,10 @@ fn about_removal(ready: &Condition, name: &str) -> String {
 }
 
 /// Returns what leads on where no holder is named.
-fn about_failure(ready: &Condition, name: &str) -> Option<String> {
+fn about_failure(ready: &Condition, extension: &ClusterExtension, name: &str) -> Vec<String> {
     let message = ready.message.as_str();
-    Some(match ready.reason.parse().ok()? {
+    let Ok(reason) = ready.reason.parse() else { return Vec::new() };
+    let command = match reason {
         Reason::InvalidConfiguration => edit(name),
         Reason::RollingOut | Reason::ProbeFailure | Reason::ProgressDeadlineExceeded => {
             match unready_object(message) {
@@ -52,12 +55,29 @@ fn about_failure(ready: &Condition, name: &str) -> Option<String> {
             }
         }
         _ if message.contains(ACCOUNT) && message.contains(ABSENT) => {
-            format!("kubectl olm rbac {name} --apply")
+            return about_account(message, extension, name);
         }
         Reason::Blocked => format!("kubectl describe clusterextension {name}"),
-        reason if named(reason).is_some() => return None,
+        reason if named(reason).is_some() => return Vec::new(),
         _ => format!("kubectl olm why {name}"),
-    })
+    };
+    vec![command]
+}
+
+/// Returns what creates the account that a message says does not exist, after its namespace where
+/// that does not exist either.
+fn about_account(message: &str, extension: &ClusterExtension, name: &str) -> Vec<String> {
+    let missing = message.split_once(ABSENT).and_then(|(_, rest)| rest.lines().next());
+    let missing = missing.filter(|rest| rest.ends_with(NO_NAMESPACE));
+    let namespace = missing.and_then(|rest| rest.split('"').nth(1));
+    let namespace = namespace.map(|namespace| format!("kubectl create namespace {namespace}"));
+    let is_named = extension.spec.as_ref().is_some_and(|spec| spec.service_account.is_some());
+    let account = if is_named {
+        format!("kubectl olm rbac {name} --apply")
+    } else {
+        "apply config/components/default-account".to_owned()
+    };
+    namespace.into_iter().chain([account]).collect()
 }
 
 fn edit(name: &str) -> String {
@@ -91,11 +111,17 @@ mod tests {
         \"Available\" == \"True\"";
     const GONE: &str =
         "operation cannot proceed: service account \"a\" not found in namespace \"n\"";
+    const NOWHERE: &str = "service account \"a\" not found in namespace \"n\": namespace \"n\" does \
+        not exist\nheld";
 
     #[rstest]
     #[case::ready("True", "Succeeded", "", json!({}), &["kubectl olm upgrade e"])]
     #[case::typo("False", "InvalidConfiguration", "x", json!({}), &["kubectl edit clusterextension e"])]
     #[case::account("False", "Retrying", GONE, json!({}), &["kubectl olm rbac e --apply"])]
+    #[case::namespace("False", "Retrying", NOWHERE, json!({}),
+        &["kubectl create namespace n", "kubectl olm rbac e --apply"])]
+    #[case::default_account("False", "Retrying", GONE, json!({"name": "default"}),
+        &["apply config/components/default-account"])]
     #[case::down("False", "RollingOut", DOWN, json!({}), &["kubectl describe deployment.apps op -n ns"])]
     #[case::begins("False", "RollingOut", "x", json!({}), &["kubectl olm status e -o tree"])]
     #[case::rights("False", "PermissionsMissing", "x", json!({}),
@@ -119,9 +145,13 @@ mod tests {
         #[case] mut metadata: Value,
         #[case] want: &[&str],
     ) {
+        // Only the row about the default account has a name.
+        let account = metadata["name"].is_null().then(|| json!({"name": "a"}));
         metadata["name"] = json!("e");
         let extension: ClusterExtension = serde_json::from_value(json!({
             "metadata": metadata,
+            "spec": {"namespace": "n", "serviceAccount": account,
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
             "status": {
                 "conditions": [{"type": "Ready", "status": ready, "reason": reason,
                     "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
