@@ -25,7 +25,7 @@ use olm_core::catalog::read::Meta;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Resolution,
+    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Resolution, Selector,
     UpdatePolicy,
 };
 use olm_core::revision::{self, Phase};
@@ -259,20 +259,29 @@ impl Cluster {
             let left = left_version(&self.client, name, &question.filter.package_name).await;
             question.resume(left.unwrap_or_default());
         }
-        self.asked(name, question).await
+        // What the selector excludes is explained by its content.
+        self.asked(name, question, &Selector::default()).await
     }
 
     /// Reads what the catalogs offer a new extension.
     pub(crate) async fn offers(&self, filter: CatalogFilter) -> anyhow::Result<ExtensionSnapshot> {
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?;
-        self.asked("", Question::new(filter, policy, Timestamp::now())).await
+        // An invalid selector is an error of the resolution.
+        let read = Selector::new(filter.selector.as_ref()).unwrap_or_default();
+        self.asked("", Question::new(filter, policy, Timestamp::now()), &read).await
     }
 
-    async fn asked(&self, name: &str, question: Question) -> anyhow::Result<ExtensionSnapshot> {
+    /// Reads the state of the cluster, and the content of the catalogs that `read` selects.
+    async fn asked(
+        &self,
+        name: &str,
+        question: Question,
+        read: &Selector,
+    ) -> anyhow::Result<ExtensionSnapshot> {
         let state = self.state().await?;
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
         let known = state.catalogs.iter();
-        let known = known.map(|catalog| self.known(catalog, &question.filter.package_name));
+        let known = known.map(|catalog| self.known(catalog, &question.filter.package_name, read));
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
         let known: Vec<_> = known.collect();
         let catalogs = stream::iter(known).buffered(AT_ONCE).collect().await;
@@ -421,9 +430,14 @@ impl Cluster {
         Ok((environment, installed))
     }
 
-    async fn known(&self, catalog: &ClusterCatalog, package: &str) -> KnownCatalog {
+    async fn known(
+        &self,
+        catalog: &ClusterCatalog,
+        package: &str,
+        read: &Selector,
+    ) -> KnownCatalog {
         let known = KnownCatalog::of(catalog);
-        if !known.is_enabled() {
+        if !known.is_enabled() || !read.matches(&known.as_catalog().labels) {
             return known;
         }
         let content = self.transport.content(catalog, package).await.map(Arc::new);
@@ -438,4 +452,81 @@ pub(crate) type Packages = Vec<(String, serde_json::Value)>;
 pub(crate) fn only(catalog: &str) -> LabelSelector {
     let name = (label::METADATA_NAME.to_owned(), catalog.to_owned());
     LabelSelector { match_labels: Some([name].into()), ..LabelSelector::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn catalog(name: &str) -> Value {
+        let base = format!("https://catalogd-service.olmv1-system.svc/catalogs/{name}");
+        json!({"metadata": {"name": name}, "status": {"urls": {"base": base}},
+            "spec": {"source": {"type": "Image", "image": {"ref": "r/c:1"}}}})
+    }
+
+    /// The requests that an API server got, and how many of them were open at the same time.
+    #[derive(Default)]
+    struct Asked {
+        paths: Vec<String>,
+        open: usize,
+        most: usize,
+    }
+
+    /// Returns a cluster with two catalogs, whose server has nothing else.
+    fn cluster() -> (Cluster, Arc<Mutex<Asked>>) {
+        let asked = Arc::new(Mutex::new(Asked::default()));
+        let seen = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let seen = Arc::clone(&seen);
+            async move {
+                let path = request.uri().path().to_owned();
+                let (code, answer) = if path.ends_with("/clustercatalogs") {
+                    let items = json!([catalog("a"), catalog("b")]);
+                    (200, json!({"metadata": {}, "items": items}))
+                } else {
+                    (
+                        404,
+                        json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                        "status": "Failure", "message": "no", "reason": "NotFound", "code": 404}),
+                    )
+                };
+                {
+                    let mut seen = seen.lock().unwrap();
+                    seen.paths.push(path);
+                    seen.open += 1;
+                    seen.most = seen.most.max(seen.open);
+                }
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                seen.lock().unwrap().open -= 1;
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+            }
+        });
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let access = CatalogAccess { no_cache: true, ..CatalogAccess::default() };
+        let client = Client::new(service, "default");
+        (Cluster::over(client, &access, &SettingsFlags::default()).unwrap(), asked)
+    }
+
+    #[tokio::test]
+    async fn catalogs_that_are_not_selected_are_not_read() {
+        let (cluster, asked) = cluster();
+        let selector = Selector::new(Some(&only("a"))).unwrap();
+        for catalog in Cluster::catalogs(&cluster.client).await.unwrap() {
+            cluster.known(&catalog, "p", &selector).await;
+        }
+        let asked = asked.lock().unwrap();
+        let of =
+            |name: &str| asked.paths.iter().any(|it| it.contains(&format!("/catalogs/{name}/")));
+        assert!(of("a") && !of("b"), "{:?}", asked.paths);
+    }
 }
