@@ -131,7 +131,7 @@ impl Offers {
     ) -> anyhow::Result<BTreeMap<String, i32>> {
         let all: Vec<_> = match self {
             Self::Cluster(cluster) => {
-                let catalogs = cluster.state().await?.catalogs.iter();
+                let catalogs = cluster.all_catalogs().await?.iter();
                 catalogs.map(|it| (it.name_any(), it.spec.priority, it.labels().clone())).collect()
             }
             Self::Named(named) => {

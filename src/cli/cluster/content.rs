@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use futures::future;
 use http::HeaderMap;
 use http::header::ETAG;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -70,8 +71,8 @@ struct Place {
 #[derive(Clone, Default)]
 pub(crate) struct Whole(Arc<Mutex<Kept>>);
 
-/// Catalogs by address, each with the image it is of.
-type Kept = BTreeMap<String, (String, Arc<Shelf>)>;
+/// Catalogs by address, each with the image it is of, and its content as soon as that is read.
+type Kept = BTreeMap<String, (String, Arc<OnceCell<Arc<Shelf>>>)>;
 
 /// The blobs of a catalog by package.
 type Shelf = BTreeMap<String, Vec<Meta>>;
@@ -131,19 +132,22 @@ impl CatalogTransport {
         let Some(Whole(kept)) = &self.whole else { return Ok(None) };
         let place = self.place(catalog)?;
         let image = catalog.resolved_reference().unwrap_or_default();
-        let mut kept = kept.lock().await;
-        if let Some((of, found)) = kept.get(place.base.as_str())
-            && of == image
-        {
-            return Ok(Some(Arc::clone(found)));
-        }
-        let mut read = Shelf::new();
-        for meta in parse(&self.all(&place).await?)? {
-            read.entry(owner(&meta).to_owned()).or_default().push(meta);
-        }
-        let read = Arc::new(read);
-        kept.insert(place.base.into(), (image.to_owned(), Arc::clone(&read)));
-        Ok(Some(read))
+        let cell = {
+            let mut kept = kept.lock().await;
+            let (of, cell) = kept.entry(place.base.to_string()).or_default();
+            if of != image {
+                (*of, *cell) = (image.to_owned(), Arc::default());
+            }
+            Arc::clone(cell)
+        };
+        let read = || async {
+            let mut read = Shelf::new();
+            for meta in parse(&self.all(&place).await?)? {
+                read.entry(owner(&meta).to_owned()).or_default().push(meta);
+            }
+            anyhow::Ok(Arc::new(read))
+        };
+        Ok(Some(Arc::clone(cell.get_or_try_init(read).await?)))
     }
 
     /// Returns the head of every package of the server.
@@ -192,11 +196,13 @@ impl CatalogTransport {
             url.query_pairs_mut().extend_pairs(query);
             url
         };
-        let (status, text) = self.get(place, metas(&[("package", package)])).await?;
+        let rest = self.get(place, metas(&[("package", package)]));
+        let head = self.get(place, metas(&[("schema", schema::PACKAGE), ("name", package)]));
+        let (rest, head) = future::join(rest, head).await;
+        let (status, text) = rest?;
         if status != StatusCode::NOT_FOUND {
             let mut text = ok(status, text)?;
-            let head = metas(&[("schema", schema::PACKAGE), ("name", package)]);
-            let (status, head) = self.get(place, head).await?;
+            let (status, head) = head?;
             text.push('\n');
             text.push_str(&ok(status, head)?);
             return Ok(text);

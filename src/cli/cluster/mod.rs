@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use futures::future;
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -52,6 +53,7 @@ pub(crate) struct Cluster {
     transport: CatalogTransport,
     flags: SettingsFlags,
     settings: OnceCell<Settings>,
+    catalogs: OnceCell<Vec<ClusterCatalog>>,
     state: OnceCell<ClusterState>,
     /// The installed bundles, with the kinds that they define.
     providers: OnceCell<Arc<Vec<Provider>>>,
@@ -60,8 +62,6 @@ pub(crate) struct Cluster {
 /// The state of the cluster that is common to all extensions.
 pub(crate) struct ClusterState {
     pub(crate) settings: Settings,
-    /// Every catalog, by name.
-    pub(crate) catalogs: Vec<ClusterCatalog>,
     /// The version, served kinds and installed bundles of the cluster, without the kinds that these
     /// define.
     pub(crate) environment: Environment,
@@ -132,6 +132,7 @@ impl Cluster {
             client,
             flags: settings.clone(),
             settings: OnceCell::new(),
+            catalogs: OnceCell::new(),
             state: OnceCell::new(),
             providers: OnceCell::new(),
         })
@@ -216,6 +217,12 @@ impl Cluster {
         Ok(catalogs)
     }
 
+    /// Returns all catalogs, by name; read once.
+    pub(crate) async fn all_catalogs(&self) -> anyhow::Result<&[ClusterCatalog]> {
+        let read = || Self::catalogs(&self.client);
+        self.catalogs.get_or_try_init(read).await.map(Vec::as_slice)
+    }
+
     /// Reads the catalog of a name.
     pub(crate) async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
         let found = Api::<ClusterCatalog>::all(client.clone()).get_opt(name).await;
@@ -249,8 +256,8 @@ impl Cluster {
         let name = &extension.name_any();
         let valid = ValidExtension::of(extension);
         let valid = valid.with_context(|| format!("ClusterExtension {name:?} names no package"))?;
-        let defaults = self.state().await?.controller().defaults();
-        let revisions = self.revisions(name).await?;
+        let (state, revisions) = future::join(self.state(), self.revisions(name)).await;
+        let (defaults, revisions) = (state?.controller().defaults(), revisions?);
         let (policy, now) = (Policy::of(extension.annotations(), defaults)?, Timestamp::now());
         let back = going_back(&policy, &revisions, now)?;
         let mut question = Question::of(valid, policy, back.as_ref(), &revisions, now);
@@ -278,9 +285,10 @@ impl Cluster {
         question: Question,
         read: &Selector,
     ) -> anyhow::Result<ExtensionSnapshot> {
-        let state = self.state().await?;
+        let (catalogs, state) = future::join(self.all_catalogs(), self.state()).await;
+        let (catalogs, state) = (catalogs?, state?);
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
-        let known = state.catalogs.iter();
+        let known = catalogs.iter();
         let known = known.map(|catalog| self.known(catalog, &question.filter.package_name, read));
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
         let known: Vec<_> = known.collect();
@@ -329,11 +337,16 @@ impl Cluster {
     /// read, and why.
     pub(crate) async fn packages(&self) -> anyhow::Result<(Packages, Vec<(String, String)>)> {
         let (mut found, mut unread) = (Packages::new(), Vec::new());
-        let catalogs = self.state().await?.catalogs.iter();
+        let catalogs = self.all_catalogs().await?.iter();
         let enabled = catalogs.filter(|it| it.spec.availability() == AvailabilityMode::Available);
-        for catalog in enabled {
-            let name = catalog.name_any();
-            match self.transport.packages(catalog).await {
+        let reading = enabled.map(|catalog| async move {
+            (catalog.name_any(), self.transport.packages(catalog).await)
+        });
+        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
+        let reading: Vec<_> = reading.collect();
+        let read: Vec<_> = stream::iter(reading).buffered(AT_ONCE).collect().await;
+        for (name, packages) in read {
+            match packages {
                 Ok(blobs) => found.extend(blobs.into_iter().map(|blob| (name.clone(), blob))),
                 Err(error) => unread.push((name, one_line(&error))),
             }
@@ -343,7 +356,7 @@ impl Cluster {
 
     /// Returns the blobs that a catalog has of a package, and maybe others.
     pub(crate) async fn blobs(&self, catalog: &str, package: &str) -> anyhow::Result<Vec<Meta>> {
-        let found = self.state().await?.catalogs.iter().find(|found| found.name_any() == catalog);
+        let found = self.all_catalogs().await?.iter().find(|found| found.name_any() == catalog);
         let found = found.with_context(|| format!("there is no ClusterCatalog {catalog:?}"))?;
         self.transport.blobs(found, package).await
     }
@@ -380,36 +393,39 @@ impl Cluster {
 
     /// Returns the state that does not depend on an extension; read once.
     pub(crate) async fn state(&self) -> anyhow::Result<&ClusterState> {
-        self.state.get_or_try_init(|| self.read()).await
+        self.state.get_or_try_init(|| Box::pin(self.read())).await
     }
 
     async fn read(&self) -> anyhow::Result<ClusterState> {
-        let catalogs = Self::catalogs(&self.client).await?;
-        let settings = self.settings().await?;
+        let asked = future::join3(self.all_catalogs(), self.settings(), self.environment()).await;
+        // Where several fail, always the same one is reported.
+        let (_, settings, environment) = (asked.0?, asked.1?, asked.2);
         settings.say();
-        let (environment, installed) = self.environment(settings).await?;
-        Ok(ClusterState { environment, installed, settings: settings.clone(), catalogs })
+        let (environment, installed) = environment?;
+        Ok(ClusterState { environment, installed, settings: settings.clone() })
     }
 
     /// Reads the state that constraints are judged by, and the installed revisions.
-    async fn environment(
-        &self,
-        settings: &Settings,
-    ) -> anyhow::Result<(Environment, Vec<(String, ClusterObjectSet)>)> {
-        let version = self.client.apiserver_version().await;
-        let version = version.context("reading the version of the cluster")?;
+    async fn environment(&self) -> anyhow::Result<(Environment, Vec<(String, ClusterObjectSet)>)> {
         let client = &self.client;
         let served = async { kinds(client, built_in_kinds(client).await?).await };
-        let served = served.await.context("reading the served APIs")?;
-        let installed = installed(client, &ListParams::default()).await;
+        let classic = async {
+            if self.settings().await?.controller.counts_classic() {
+                return Ok(classic_providers(client).await);
+            }
+            anyhow::Ok(Ok(Vec::new()))
+        };
+        let params = ListParams::default();
+        let installed = installed(client, &params);
+        let version = client.apiserver_version();
+        let (version, served, installed, classic) =
+            future::join4(version, served, installed, classic).await;
+        let version = version.context("reading the version of the cluster")?;
+        let served = served.context("reading the served APIs")?;
         let installed = installed.context("listing ClusterExtensions and ClusterObjectSets")?;
+        let classic = classic?.context("listing ClusterServiceVersions");
         let providers = installed.iter();
         let providers = providers.map(|(name, set)| revision::provider(name, set, BTreeSet::new()));
-        let classic = if settings.controller.counts_classic() {
-            classic_providers(client).await.context("listing ClusterServiceVersions")
-        } else {
-            Ok(Vec::new())
-        };
         // As the controller: what depends on it is not known, and nothing else stops.
         let providers = match classic {
             Ok(classic) => Knowledge::Known(providers.chain(classic).collect::<Vec<_>>().into()),
@@ -461,9 +477,17 @@ mod tests {
 
     use http::{Request, Response};
     use kube::client::Body;
+    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+
+    enum Ask {
+        Packages,
+        Whole,
+        Blobs,
+        State,
+    }
 
     fn catalog(name: &str) -> Value {
         let base = format!("https://catalogd-service.olmv1-system.svc/catalogs/{name}");
@@ -528,5 +552,27 @@ mod tests {
         let of =
             |name: &str| asked.paths.iter().any(|it| it.contains(&format!("/catalogs/{name}/")));
         assert!(of("a") && !of("b"), "{:?}", asked.paths);
+    }
+    #[rstest]
+    #[case::packages(Ask::Packages, 2)]
+    #[case::whole_catalogs(Ask::Whole, 2)]
+    #[case::parts_of_a_package(Ask::Blobs, 2)]
+    #[case::state(Ask::State, 5)]
+    #[tokio::test]
+    async fn what_does_not_depend_on_another_answer_is_asked_at_once(
+        #[case] ask: Ask,
+        #[case] most: usize,
+    ) {
+        let (cluster, asked) = cluster();
+        match ask {
+            Ask::Packages => drop(cluster.packages().await),
+            Ask::Whole => drop(cluster.keeping(Whole::default()).packages().await),
+            Ask::Blobs => drop(cluster.blobs("a", "p").await),
+            Ask::State => drop(cluster.state().await),
+        }
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked.most, most, "{:?}", asked.paths);
+        let lists = asked.paths.iter().filter(|it| it.ends_with("/clustercatalogs"));
+        assert_eq!(lists.count(), 1);
     }
 }
