@@ -30,7 +30,7 @@ const MAX_ICON: usize = 1024 * 1024;
 
 /// The hint if no catalog is served.
 pub(crate) const ADD_CATALOG: &str =
-    "kubectl olm catalog add operatorhubio quay.io/operatorhubio/catalog:latest";
+    "kubectl olm catalog add operatorhubio quay.io/operatorhubio/catalog:latest --poll 1h";
 
 /// The largest edit distance of a suggested name.
 const MAX_DISTANCE: usize = 2;

@@ -355,7 +355,7 @@ mod tests {
 
     #[rstest]
     #[case::no_catalog(&[], &[], false, &["no catalog is served", "hint: kubectl olm catalog add \
-        operatorhubio quay.io/operatorhubio/catalog:latest"])]
+        operatorhubio quay.io/operatorhubio/catalog:latest --poll 1h"])]
     #[case::none_selected(&[], &[], true, &["no package matches"])]
     #[case::none_like_it(&["c"], &[], false, &["no package matches"])]
     #[case::near(&["c"], &["pot"], false, &["no package matches", "hint: similar packages: pot"])]
