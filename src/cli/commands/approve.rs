@@ -1,4 +1,4 @@
-//! `kubectl olm approve`: release exactly one plan.
+//! `kubectl olm approve`: approve exactly one plan.
 //!
 //! Source: plugin.md 1.5, decision 35.
 
@@ -51,10 +51,10 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
     let required = cluster.requires_approval(valid).await.unwrap_or(false);
     if let Some(version) = &args.version {
         out.object(&approve(&cluster, global, &extension, version).await?)?;
-        writeln!(out, "{}: {version} is released", args.name)?;
+        writeln!(out, "{}: {version} is approved", args.name)?;
         if required {
             notice(&format!(
-                "note: each step has to be approved by its plan, too: kubectl olm approve {}",
+                "note: the plan of each step must be approved as well: kubectl olm approve {}",
                 args.name
             ));
         }
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
     }
     if wanted.is_none() {
         plan::show(&plan, out)?;
-        let question = format!("Release {} by this plan?", plan.to.version);
+        let question = format!("Approve this plan for {}?", plan.to.version);
         args.confirm.agreed(&question, "--yes confirms it, --plan names the plan")?;
     }
     out.object(&approve(&cluster, global, &extension, &plan.approval()).await?)?;
@@ -111,7 +111,7 @@ pub(crate) fn release(plan: &Plan) -> Option<String> {
 fn released(name: &str, plan: &Plan) -> String {
     let held: Vec<_> = plan.held_by.iter().copied().filter(|word| !is_approvable(word)).collect();
     let mut text =
-        format!("{name}: {} is released by plan {}", plan.to.version, plan::short(&plan.digest));
+        format!("{name}: {} is approved by plan {}", plan.to.version, plan::short(&plan.digest));
     if !held.is_empty() {
         text.push_str("; still held by ");
         text.push_str(&held.join(", "));

@@ -149,7 +149,8 @@ pub(crate) enum BundleCommand {
 pub(crate) enum CrdCommand {
     /// Check an upgrade of CRDs to those of a bundle
     Check(crd_check::CrdCheckArgs),
-    /// Store all objects of a CRD in its present version, and drop the others
+    /// Rewrite all objects of a CRD in its storage version, and remove the other versions from
+    /// status.storedVersions
     Migrate(crd_migrate::CrdMigrateArgs),
 }
 
@@ -167,7 +168,7 @@ pub(crate) enum MigrateCommand {
     FromClassic(Box<from_classic::FromClassicArgs>),
     /// Give moved operators back to OLM Classic
     Rollback(migrate::RollbackArgs),
-    /// Show what blocks taking this cluster over from upstream
+    /// Check whether this cluster can be moved from upstream
     FromUpstream(doctor::FromUpstreamArgs),
 }
 

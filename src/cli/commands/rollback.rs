@@ -111,7 +111,7 @@ fn hint(plan: &Plan, extension: &ClusterExtension, version: &str) {
             .any(|key| annotations.contains_key(*key));
         let overwrite = if is_set { "--overwrite " } else { "" };
         notice(&format!(
-            "hint: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY allows that",
+            "hint: to allow it: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY",
             policy::CRD_SAFETY_ALLOW,
             allow.join(","),
             policy::CRD_SAFETY_REASON

@@ -65,7 +65,7 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
     let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = edit.map_err(|error| {
-        let hint = format!("kubectl olm why {name} explains which versions can be reached");
+        let hint = format!("to see which versions can be reached: kubectl olm why {name}");
         Hinted::failed(format!("{name}: {}", one_line(&error)), hint)
     })?;
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
@@ -158,7 +158,7 @@ async fn checked(
         } else if hold.note.reason == Reason::RolloutReverted {
             let annotation = policy::ON_FAILURE;
             notice(&format!(
-                "hint: kubectl annotate clusterextension {name} {annotation}- has it tried again"
+                "hint: to try it again: kubectl annotate clusterextension {name} {annotation}-"
             ));
         } else if let Some(command) = holder(hold.note.reason).command(name) {
             notice(&format!("hint: {command}"));

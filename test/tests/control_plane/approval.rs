@@ -143,7 +143,7 @@ async fn a_controller_may_require_approval_of_every_extension() {
     })
     .await;
     let (_, errors) = olm(&scene, &["approve", &scene.name, "--version", "1.0.0"]).good();
-    assert!(errors.contains("has to be approved by its plan, too"), "{errors}");
+    assert!(errors.contains("the plan of each step must be approved as well"), "{errors}");
     is_not_got_past(&scene, &extension, "1.0.0").await;
     // While nobody is asked who approves, no approval counts.
     let policy = "clusterextension-approve";

@@ -60,7 +60,7 @@ async fn what_is_applied_is_what_was_approved() {
     scene.annotate(PAUSED, "true");
     let digits = &digest(&first)["sha256:".len()..][..8];
     let (text, _) = olm(&scene, &["approve", &name, "--plan", digits]).good();
-    assert!(text.starts_with(&format!("{name}: 1.1.0 is released by plan {digits}")), "{text}");
+    assert!(text.starts_with(&format!("{name}: 1.1.0 is approved by plan {digits}")), "{text}");
     let all = ["1.0.0", "1.1.0", "1.2.0"];
     let moved = [one.clone(), other, Bundle::new("1.2.0")];
     scene.grant(&moved);

@@ -25,13 +25,13 @@ pub(crate) async fn run(args: &RefreshArgs, global: &Global, out: &mut dyn Write
     let client = cluster.own_client();
     let catalog = Cluster::catalog(client, name).await?;
     if catalog.spec.availability() == AvailabilityMode::Unavailable {
-        bail!("catalog {name} is switched off: availabilityMode is Unavailable");
+        bail!("catalog {name} is disabled (availabilityMode: Unavailable)");
     }
     let text = Timestamp::now().to_string();
     let change = json!({"metadata": {"annotations": {policy::REFRESH: text}}});
     out.object(&changes::merge(client, &catalog, change).await?)?;
     if !args.wait.is_wanted(global) {
-        writeln!(out, "{name}: to be polled")?;
+        writeln!(out, "{name}: poll requested")?;
         return Ok(Outcome::Done);
     }
     let polled = |now: &ClusterCatalog| {

@@ -66,8 +66,8 @@ struct Renderer<'a> {
 }
 
 /// Said of an extension that was moved.
-const UNCHANGED: &str = "what runs is as OLM Classic made it: these changes are made with the next \
-                         version";
+const UNCHANGED: &str = "the running objects are unchanged since OLM Classic; these changes are \
+                         applied with the next version";
 
 /// The rendered objects of a bundle.
 struct Content {

@@ -274,8 +274,8 @@ fn account(args: &RbacArgs, loaded: Option<&Loaded>) -> anyhow::Result<Account> 
         // It can be looked at, wherever it is.
         Some(account) if args.mode.check || args.mode.missing => Ok(account.clone()),
         Some(account) => bail!(
-            "extension {} is installed by {account}, the default account, which is not made here: \
-             --service-account NAME names one of namespace {namespace}",
+            "extension {} is installed by {account}, the default account, which this command does \
+             not create; use --service-account NAME for an account in namespace {namespace}",
             quote(&extension.name)
         ),
         None => bail!(

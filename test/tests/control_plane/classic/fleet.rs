@@ -348,7 +348,7 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     let labels = webhooks["metadata"]["labels"].to_string();
     assert!(labels.contains("olm.operatorgroup.uid/"), "webhooks are still asked: {labels}");
     let plan = plugin::answer(plane, &["plan", &fleet[0].scene.name, "--catalog-ca", &ca]);
-    assert!(plan.2.contains("as OLM Classic made it"), "{plan:?}");
+    assert!(plan.2.contains("unchanged since OLM Classic"), "{plan:?}");
 
     let files = split(&backup, folder.path());
     let mut rows = Vec::new();
