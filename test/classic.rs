@@ -168,24 +168,43 @@ impl Drop for CleanUp {
 impl CleanUp {
     /// Begins: what carries the owner labels of a `ClusterServiceVersion` that is being deleted is
     /// deleted, then its finalizer is removed; copies go with it. An `APIService` whose labels name one
-    /// that is gone is deleted, and the label of an `OperatorGroup` that is gone is removed.
+    /// that is gone is deleted, and the label of an `OperatorGroup` that is gone is removed. One that
+    /// becomes a copy is gone for Classic, and its conversions end as those of any that is.
     pub fn start(plane: &'static ControlPlane) -> Self {
         Self(tokio::spawn(async move {
+            let mut seen = Vec::new();
             loop {
-                tokio::task::spawn_blocking(move || clean_up(plane)).await.expect("it is asked");
+                let cleaned = tokio::task::spawn_blocking(move || clean_up(plane, seen));
+                seen = cleaned.await.expect("it is asked");
                 tokio::time::sleep(POLL).await;
             }
         }))
     }
 }
 
+/// Returns what a `ClusterServiceVersion` is copied from, null unless it is a copy.
+fn copied_from(csv: &Value) -> &Value {
+    &csv["metadata"]["labels"]["olm.copiedFrom"]
+}
+
 /// Says whether a `ClusterServiceVersion` is a copy of one that is gone.
-fn dangles(csv: &Value, all: &[Value]) -> bool {
-    let from = &csv["metadata"]["labels"]["olm.copiedFrom"];
+fn dangles(csv: &Value, originals: &[Value]) -> bool {
+    let from = copied_from(csv);
     let is = |it: &Value| {
         it["metadata"]["namespace"] == *from && it["metadata"]["name"] == csv["metadata"]["name"]
     };
-    !from.is_null() && !all.iter().any(is)
+    !from.is_null() && !originals.iter().any(is)
+}
+
+/// Ends the conversions that a `ClusterServiceVersion` names which Classic takes for deleted.
+fn end_conversions(plane: &ControlPlane, csv: &Value) {
+    let webhooks = csv["spec"]["webhookdefinitions"].as_array().into_iter().flatten();
+    let crds = webhooks.filter_map(|it| it["conversionCRDs"].as_array()).flatten();
+    for crd in crds.filter_map(Value::as_str) {
+        let change = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
+        let _ = plane.requests().send(Method::PATCH, &path, JSON, Some(&change));
+    }
 }
 
 /// Deletes an `APIService` if its labels still name a `ClusterServiceVersion` that is gone.
@@ -229,16 +248,23 @@ fn clean_up_labels(plane: &ControlPlane) {
     }
 }
 
-fn clean_up(plane: &ControlPlane) {
+/// Cleans up once; `seen` are the originals that were there before. Returns those that are there now.
+fn clean_up(plane: &ControlPlane, seen: Vec<Value>) -> Vec<Value> {
     let requests = plane.requests();
     let services = "/apis/apiregistration.k8s.io/v1/apiservices?labelSelector=olm.owner";
     let services = requests.send(Method::GET, services, JSON, None).unwrap_or_default();
     let all = format!("/apis/{GROUP}/v1alpha1/clusterserviceversions");
     // The control plane may be ending.
-    let Ok(list) = requests.send(Method::GET, &all, JSON, None) else { return };
+    let Ok(list) = requests.send(Method::GET, &all, JSON, None) else { return seen };
     let csvs = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let originals: Vec<_> = csvs.iter().filter(|it| copied_from(it).is_null()).cloned().collect();
+    let same = |one: &Value, other: &Value| one["metadata"]["uid"] == other["metadata"]["uid"];
+    for gone in seen.iter().filter(|csv| !originals.iter().any(|it| same(it, csv))) {
+        end_conversions(plane, csvs.iter().find(|it| same(it, gone)).unwrap_or(gone));
+    }
     for service in services["items"].as_array().into_iter().flatten() {
-        clean_up_service(plane, service["metadata"]["name"].as_str().unwrap_or_default(), csvs);
+        let name = service["metadata"]["name"].as_str().unwrap_or_default();
+        clean_up_service(plane, name, &originals);
     }
     clean_up_labels(plane);
     for csv in csvs {
@@ -247,7 +273,7 @@ fn clean_up(plane: &ControlPlane) {
         let (name, namespace) = (text("name"), text("namespace"));
         let path = format!("/apis/{GROUP}/v1alpha1/namespaces/{namespace}/clusterserviceversions");
         let path = format!("{path}/{name}");
-        if dangles(csv, csvs) {
+        if dangles(csv, &originals) {
             let _ = requests.send(Method::DELETE, &path, JSON, None);
         }
         let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
@@ -271,4 +297,5 @@ fn clean_up(plane: &ControlPlane) {
         let change = json!({"metadata": {"finalizers": finalizers}});
         let _ = requests.send(Method::PATCH, &path, JSON, Some(&change));
     }
+    originals
 }

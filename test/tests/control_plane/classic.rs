@@ -68,7 +68,8 @@ fn alive(scene: &Scene) -> BTreeMap<String, String> {
     let account = scene.get("serviceaccount", &scene.package.deployment());
     alive.insert("account".to_owned(), uid(&account.expect("the account")).to_owned());
     let crd = scene.get("crd", &scene.package.crd()).expect("the CRD");
-    alive.insert("crd".to_owned(), uid(&crd).to_owned());
+    // Its generation tells of a conversion that had ended for a moment.
+    alive.insert("crd".to_owned(), format!("{} {}", uid(&crd), crd["metadata"]["generation"]));
     let mine = scene.get(&scene.package.crd(), "mine").expect("the object of a user");
     let untouched = format!("{} {}", uid(&mine), mine["metadata"]["resourceVersion"]);
     alive.insert("object".to_owned(), untouched);

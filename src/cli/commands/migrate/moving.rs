@@ -216,6 +216,10 @@ async fn prepare(
 ) -> anyhow::Result<()> {
     let Some(plan) = &candidate.plan else { return Ok(()) };
     changes::apply(client, &plan.rights, out).await?;
+    // Once the Subscription is gone, what runs may be half released.
+    if candidate.is_kept && objects::are_live(client, &plan.stored).await? {
+        return Ok(());
+    }
     changes::apply(client, &plan.stored, out).await
 }
 

@@ -100,6 +100,16 @@ pub(super) async fn live(client: &Client, object: &Object) -> anyhow::Result<Opt
     found.map_err(|why| anyhow::anyhow!("{}: {why}", object.identity().text()))
 }
 
+/// Returns whether all of these objects are there.
+pub(super) async fn are_live(client: &Client, objects: &[Object]) -> anyhow::Result<bool> {
+    for object in objects {
+        if live(client, object).await?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Lists what Classic counts as installed by a CSV.
 pub(super) async fn owned(client: &Client, csv: &Object) -> anyhow::Result<Vec<Object>> {
     let mut found: Vec<Object> = Vec::new();
@@ -240,7 +250,8 @@ pub(super) async fn hold_csv(client: &Client, csv: &Object) -> anyhow::Result<()
 }
 
 /// Releases objects from a CSV until nothing names it; what Classic had begun to write is released
-/// too. Returns how many were.
+/// too. Returns how many were. The CSV is hidden after the first round: Classic then deletes its copies,
+/// and with them what still names one as its owner.
 pub(super) async fn release_all(
     client: &Client,
     csv: &Object,
@@ -248,7 +259,7 @@ pub(super) async fn release_all(
 ) -> anyhow::Result<usize> {
     let mut count = 0;
     let mut objects = known.to_vec();
-    change(client, csv, hide).await?;
+    objects.extend(owned(client, csv).await?);
     for round in 0..ROUNDS {
         if round > 1 {
             tokio::time::sleep(LOOK).await;
@@ -256,6 +267,9 @@ pub(super) async fn release_all(
         for object in &objects {
             let done = change(client, object, |live| release(live, csv)).await?;
             count += usize::from(done);
+        }
+        for _ in 0..2 {
+            change(client, csv, hide).await?;
         }
         objects = owned(client, csv).await?;
         if objects.is_empty() {
@@ -272,10 +286,7 @@ pub(super) async fn release_all(
 
 /// Lets a held CSV go, and waits until it is gone.
 pub(super) async fn dismiss_csv(client: &Client, csv: &Object, timeout: u64) -> anyhow::Result<()> {
-    for part in 0..2 {
-        let held = |live: &Object| is_going(live).then(|| dismiss(live)[part].clone());
-        change(client, csv, held).await?;
-    }
+    change(client, csv, dismiss).await?;
     gone(client, csv, timeout).await
 }
 

@@ -454,23 +454,27 @@ pub fn hold(csv: &Object) -> Value {
         "resourceVersion": csv.text_at("/metadata/resourceVersion")}})
 }
 
-/// Returns the change that hides a held CSV from what generates `OperatorConditions`, which takes them
-/// back as long as it finds the CSV: it ignores copies. What collects copies deletes this one too, which
-/// changes nothing: it is being deleted already.
+/// Returns the next change that hides a held CSV from what generates `OperatorConditions`, which takes
+/// them back as long as it finds the CSV: it ignores copies. What collects copies deletes this one too,
+/// which changes nothing: it is being deleted already. The rest of Classic takes what becomes a copy for
+/// deleted, and ends the conversions and deletes the API services that it last read in it: it must not
+/// find any.
 pub fn hide(csv: &Object) -> Option<Value> {
-    let is_seen = is_going(csv) && !is_copy(csv);
-    is_seen.then(|| json!({"metadata": {"labels": {COPIED_FROM: csv.namespace()}}}))
+    let lists = ["/spec/webhookdefinitions", "/spec/apiservicedefinitions"];
+    if !is_going(csv) || is_copy(csv) {
+        None
+    } else if lists.iter().any(|list| has(csv, list)) {
+        Some(json!({"spec": {"webhookdefinitions": null, "apiservicedefinitions": null}}))
+    } else {
+        Some(json!({"metadata": {"labels": {COPIED_FROM: csv.namespace()}}}))
+    }
 }
 
-/// Returns the changes that let a held CSV go. Classic reads in it which conversions to end and which
-/// API services to delete, even where they belong to an extension by then: it must not find any.
-pub fn dismiss(csv: &Object) -> [Value; 2] {
+/// Returns the change that lets a held CSV go.
+pub fn dismiss(csv: &Object) -> Option<Value> {
     let mut finalizers = texts(csv, "/metadata/finalizers");
     finalizers.retain(|it| ![CSV_CLEANUP, MOVING].contains(it));
-    [
-        json!({"spec": {"webhookdefinitions": null, "apiservicedefinitions": null}}),
-        json!({"metadata": {"finalizers": finalizers}}),
-    ]
+    is_going(csv).then(|| json!({"metadata": {"finalizers": finalizers}}))
 }
 
 /// Something that is done to move a Subscription.

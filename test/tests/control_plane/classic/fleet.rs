@@ -140,11 +140,11 @@ fn points(fleet: &[Operator<'_>]) -> Vec<(String, Rule)> {
     add(4, "the extension", extension(4), true);
     let service = format!("v1.{}", fleet[SERVER].scene.package.served_group());
     add(5, "the APIService", Rule::patch("apiservices").named(&service).later(0, 1), true);
-    add(5, "the dismissal", patch(5, "clusterserviceversions", 0), false);
+    add(5, "the dismissal", patch(5, "clusterserviceversions", 1), false);
     add(6, "the InstallPlan", delete(6, "installplans"), true);
     add(7, "the Service account", patch(7, "serviceaccounts", 1), false);
     add(7, "the Deployment", patch(7, "deployments", 0), true);
-    add(8, "the owner of what is stored", stored(8, 1), true);
+    add(8, "the owner of what is stored", stored(8, 0), true);
     add(8, "the OperatorGroup", delete(8, "operatorgroups"), false);
     add(9, "the dismissal", patch(9, "clusterserviceversions", 2), true);
     points
