@@ -1,10 +1,11 @@
 //! `kubectl olm migrate from-classic --apply`: the verdicts, the backup and the steps.
 
-use olm_core::classic::takeover::{Step, Verdict, steps};
+use olm_core::classic::takeover::{Step, Verdict, is_as_judged, replacing, steps, uid};
 
 use super::backup::{Backup, Entry};
 use super::candidate::{Candidate, Plan, World};
 use super::objects;
+use crate::changes::ATTEMPTS;
 use crate::output::Written;
 use crate::prelude::*;
 
@@ -112,7 +113,10 @@ impl Moving {
         for step in steps(candidate.progress) {
             match (step, &candidate.plan) {
                 (Step::Prepare | Step::Unsubscribe, _) | (Step::Extend, None) => {}
-                (Step::Hold, _) => objects::hold_csv(client, &csv).await?,
+                (Step::Hold, _) => {
+                    self.refuse_replaced(client, &csv).await?;
+                    objects::hold_csv(client, &csv).await?;
+                }
                 (Step::Release, _) => {
                     let count = objects::release_all(client, &csv, &entry.running()).await?;
                     writeln!(out, "{}: {count} objects released from Classic", csv.name())?;
@@ -142,6 +146,16 @@ impl Moving {
             objects::change(client, follow, |live| is_pinned(live).then(|| unpin.clone())).await?;
         }
         Ok(Outcome::Done)
+    }
+
+    /// Refuses a CSV whose upgrade began before its Subscription was deleted.
+    async fn refuse_replaced(&self, client: &Client, csv: &Object) -> anyhow::Result<()> {
+        let csvs = objects::of_classic(client, "ClusterServiceVersion", csv.namespace()).await?;
+        let Some(other) = replacing(csv, csvs.iter()) else { return Ok(()) };
+        let text = format!("{} is being replaced by {}", csv.name(), other.name());
+        let file = self.backup.display();
+        let hint = format!("kubectl olm migrate rollback {file} creates its Subscription again");
+        Err(Hinted::failed(text, hint))
     }
 
     /// Makes the extension, and waits for it.
@@ -223,17 +237,34 @@ async fn prepare(
     changes::apply(client, &plan.stored, out).await
 }
 
+/// Deletes a Subscription as it was judged: Classic may have begun an upgrade since.
 async fn unsubscribe(
     client: &Client,
     candidate: &Candidate,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    if candidate.progress.subscribed
-        && objects::delete(client, &candidate.subscription, DeleteParams::background()).await?
-    {
-        writeln!(out, "{} deleted", changes::named(&candidate.subscription))?;
+    let judged = &candidate.subscription;
+    if !candidate.progress.subscribed {
+        return Ok(());
     }
-    Ok(())
+    for _ in 0..ATTEMPTS {
+        let Some(now) = objects::live(client, judged).await? else { return Ok(()) };
+        if !is_as_judged(judged, &now) {
+            break;
+        }
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(uid(&now).to_owned()),
+                resource_version: Some(now.text_at("/metadata/resourceVersion").to_owned()),
+            }),
+            ..DeleteParams::background()
+        };
+        if objects::delete(client, judged, params).await? {
+            writeln!(out, "{} deleted", changes::named(judged))?;
+            return Ok(());
+        }
+    }
+    bail!("{} was modified concurrently; rerun the command", judged.identity().text())
 }
 
 /// Deletes what Classic keeps of an operator besides.

@@ -193,8 +193,7 @@ impl<'a> Facts<'a> {
             let hint = format!("kubectl describe csv {name} -n {namespace}");
             failed.push(Failed::new(Check::Csv, text, hint));
         }
-        let replaces = |other: &&Object| other.text_at("/spec/replaces") == name && !is_copy(other);
-        if let Some(other) = self.beside("ClusterServiceVersion").find(replaces) {
+        if let Some(other) = replacing(csv, self.beside("ClusterServiceVersion")) {
             let text = format!("{name} is being replaced by {}", other.name());
             failed.push(Failed::new(Check::Csv, text, "let the upgrade finish"));
         }
@@ -270,6 +269,22 @@ pub fn is_copy(csv: &Object) -> bool {
 /// Returns the UID of an object.
 pub fn uid(object: &Object) -> &str {
     object.text_at("/metadata/uid")
+}
+
+/// Returns which of the CSVs of its namespace replaces a CSV.
+pub fn replacing<'a>(
+    csv: &Object,
+    mut others: impl Iterator<Item = &'a Object>,
+) -> Option<&'a Object> {
+    others.find(|other| other.text_at("/spec/replaces") == csv.name() && !is_copy(other))
+}
+
+/// Says whether a Subscription still asks for, has and waits for the same as when it was judged. The
+/// rest of its status is written often.
+pub fn is_as_judged(judged: &Object, now: &Object) -> bool {
+    let fields = ["/spec", "/status/state", "/status/currentCSV", "/status/installedCSV"];
+    uid(judged) == uid(now)
+        && fields.iter().all(|field| judged.pointer(field) == now.pointer(field))
 }
 
 /// Says whether an object is being deleted.

@@ -116,6 +116,20 @@ fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
     }
 }
 
+#[rstest]
+#[case::health(json!({"status": {"lastUpdated": "2026-01-01T00:00:00Z"}}), true)]
+#[case::an_upgrade(json!({"status": {"currentCSV": "lamp.v1.1.0"}}), false)]
+#[case::its_state(json!({"status": {"state": "UpgradePending"}}), false)]
+#[case::another_channel(json!({"spec": {"channel": "beta"}}), false)]
+#[case::another_of_its_name(json!({"metadata": {"uid": "b"}}), false)]
+fn a_subscription_is_judged_again_if_it_changed(#[case] change: Value, #[case] want: bool) {
+    let mut now = latest();
+    for (part, fields) in change.as_object().unwrap() {
+        now[part].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    }
+    assert_eq!(is_as_judged(&object(latest()), &object(now)), want);
+}
+
 #[test]
 fn what_is_moved_together_needs_nothing_of_classic() {
     let subscription = object(latest());
