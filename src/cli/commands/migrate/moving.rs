@@ -1,6 +1,8 @@
 //! `kubectl olm migrate from-classic --apply`: the verdicts, the backup and the steps.
 
-use olm_core::classic::takeover::{Step, Verdict, is_as_judged, replacing, steps, uid};
+use olm_core::classic::takeover::{
+    Step, Verdict, installs_for, is_as_judged, replacing, steps, uid,
+};
 
 use super::backup::{Backup, Entry};
 use super::candidate::{Candidate, Plan, World};
@@ -278,9 +280,10 @@ async fn clean_up(
     if let Some(extension) = objects::live(client, &extension).await? {
         objects::give_certificates(client, csv, &extension).await?;
     }
+    let beside = objects::beside(client, (subscription, csv)).await?;
     let mut left = entry.of_kind("InstallPlan");
-    let names = (subscription.name(), csv.name());
-    if !objects::shares_group(client, subscription.namespace(), names).await? {
+    left.retain(|plan| !beside.iter().any(|it| installs_for(plan, it)));
+    if beside.is_empty() {
         for group in entry.of_kind("OperatorGroup") {
             if objects::are_selected_by(client, &group, &entry.running()).await? {
                 let kept = changes::named(&group);

@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 5;
 
 /// Kinds in the namespace of an operator that Classic makes.
-const NAMESPACED: [(&str, &str); 8] = [
+const NAMESPACED: [(&str, &str); 13] = [
     ("v1", "ServiceAccount"),
     ("v1", "Secret"),
     ("v1", "ConfigMap"),
@@ -27,10 +27,15 @@ const NAMESPACED: [(&str, &str); 8] = [
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("operators.coreos.com/v2", "OperatorCondition"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    ("monitoring.coreos.com/v1", "PrometheusRule"),
+    ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"),
 ];
 
 /// Kinds that Classic makes elsewhere, with labels only.
-const LABELLED: [(&str, &str); 7] = [
+const LABELLED: [(&str, &str); 13] = [
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("rbac.authorization.k8s.io/v1", "ClusterRole"),
@@ -38,6 +43,12 @@ const LABELLED: [(&str, &str); 7] = [
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
     ("apiregistration.k8s.io/v1", "APIService"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("console.openshift.io/v1", "ConsolePlugin"),
+    ("console.openshift.io/v1", "ConsoleLink"),
+    ("console.openshift.io/v1", "ConsoleQuickStart"),
+    ("console.openshift.io/v1", "ConsoleCLIDownload"),
+    ("console.openshift.io/v1", "ConsoleYAMLSample"),
 ];
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
@@ -337,17 +348,18 @@ pub(super) async fn are_selected_by(
     Ok(false)
 }
 
-/// Returns whether something besides a Subscription and its CSV needs the group of their namespace.
-pub(super) async fn shares_group(
+/// Lists what Classic keeps in a namespace besides a Subscription and its CSV: others of both kinds.
+pub(super) async fn beside(
     client: &Client,
-    namespace: &str,
-    (subscription, csv): (&str, &str),
-) -> anyhow::Result<bool> {
-    let subscriptions = of_classic(client, "Subscription", namespace).await?;
-    let csvs = of_classic(client, "ClusterServiceVersion", namespace).await?;
-    let csvs = csvs.iter().filter(|it| !is_copy(it)).map(Object::name);
-    Ok(subscriptions.iter().any(|it| it.name() != subscription)
-        || csvs.into_iter().any(|it| it != csv))
+    (subscription, csv): (&Object, &Object),
+) -> anyhow::Result<Vec<Object>> {
+    let namespace = subscription.namespace();
+    let mut found = of_classic(client, subscription.kind(), namespace).await?;
+    found.extend(of_classic(client, csv.kind(), namespace).await?);
+    let itself =
+        |it: &Object| [subscription, csv].iter().any(|own| own.identity() == it.identity());
+    found.retain(|it| !is_copy(it) && !itself(it));
+    Ok(found)
 }
 
 /// Returns the identity of the cluster: no two share that of this namespace.
@@ -355,4 +367,20 @@ pub(super) async fn cluster_id(client: &Client) -> anyhow::Result<String> {
     let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
     let found = api.get("kube-system").await.context("reading namespace kube-system")?;
     found.uid().context("namespace kube-system has a UID")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_objects_that_classic_takes_from_bundles_is_listed() {
+        let supported = "PrometheusRule ServiceMonitor PodDisruptionBudget PriorityClass \
+            VerticalPodAutoscaler ConsoleYAMLSample ConsoleQuickStart ConsoleCLIDownload \
+            ConsoleLink ConsolePlugin NetworkPolicy";
+        let listed: Vec<_> = NAMESPACED.iter().chain(&LABELLED).map(|(_, kind)| *kind).collect();
+        for kind in supported.split_whitespace() {
+            assert!(listed.contains(&kind), "{kind}");
+        }
+    }
 }

@@ -139,9 +139,7 @@ impl<'a> Facts<'a> {
 
     /// Returns the InstallPlans that name the CSV, or what the Subscription would install next.
     pub fn plans(&self) -> Vec<&'a Object> {
-        let csvs = ["/status/installedCSV", "/status/currentCSV"];
-        let csvs = csvs.map(|name| self.subscription.text_at(name));
-        let named = |plan: &&Object| csvs.iter().any(|csv| plan_names(plan, csv));
+        let named = |plan: &&Object| installs_for(plan, self.subscription);
         self.beside("InstallPlan").filter(named).collect()
     }
 
@@ -181,7 +179,24 @@ impl<'a> Facts<'a> {
             Some(csv) => failed.extend(self.csv_failed(csv)),
         }
         failed.extend(self.group_failed());
+        failed.extend(self.plan_failed());
         failed
+    }
+
+    /// An InstallPlan that waits is deleted with the Subscription, also for others that it names.
+    fn plan_failed(&self) -> Option<Failed> {
+        let stays = |other: &&Object| {
+            let csv = other.text_at("/status/installedCSV").to_owned();
+            other.name() != self.subscription.name()
+                && !self.moving.contains(&(other.namespace().to_owned(), csv))
+        };
+        self.plans().into_iter().filter(|plan| !has(plan, "/spec/approved")).find_map(|plan| {
+            let mut others = self.beside("Subscription").filter(stays);
+            let other = others.find(|other| installs_for(plan, other))?.name();
+            let text = format!("InstallPlan {} also waits for Subscription {other}", plan.name());
+            let hint = "move both in one run, or approve it and let the upgrades finish";
+            Some(Failed::new(Check::Subscription, text, hint))
+        })
     }
 
     fn csv_failed(&self, csv: &'a Object) -> Vec<Failed> {
@@ -294,6 +309,15 @@ pub fn is_going(object: &Object) -> bool {
 
 fn plan_names(plan: &Object, csv: &str) -> bool {
     texts(plan, "/spec/clusterServiceVersionNames").contains(&csv)
+}
+
+/// Says whether an InstallPlan names a CSV, or what a Subscription has installed or would install next.
+pub fn installs_for(plan: &Object, object: &Object) -> bool {
+    let next = ["/status/installedCSV", "/status/currentCSV"].map(|name| object.text_at(name));
+    match object.kind() {
+        "Subscription" => next.iter().any(|csv| plan_names(plan, csv)),
+        _ => plan_names(plan, object.name()),
+    }
 }
 
 fn names(csv: &Object, pointer: &str) -> BTreeSet<String> {
@@ -514,7 +538,7 @@ pub enum Step {
     #[strum(serialize = "create the ClusterExtension, and wait until it is ready")]
     Extend,
     /// The remaining objects of Classic are deleted.
-    #[strum(serialize = "delete InstallPlans, and the OperatorGroup if nothing needs it")]
+    #[strum(serialize = "delete InstallPlans and the OperatorGroup that nothing else needs")]
     CleanUp,
 }
 

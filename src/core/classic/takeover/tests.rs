@@ -131,6 +131,31 @@ fn a_subscription_is_judged_again_if_it_changed(#[case] change: Value, #[case] w
 }
 
 #[test]
+fn an_install_plan_that_waits_for_others_too_is_no_reason_to_stop_theirs() {
+    let lamp_next = object(subscription("UpgradePending", "lamp.v1.1.0"));
+    let mut other = subscription("UpgradePending", "bulb.v1.1.0");
+    other["metadata"]["name"] = json!("bulb");
+    other["status"]["installedCSV"] = json!("bulb.v1.0.0");
+    let plan = object(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": {"name": "install-both", "namespace": "light"},
+        "spec": {"clusterServiceVersionNames": ["lamp.v1.1.0", "bulb.v1.1.0"]}}));
+    let bulb = object(csv("bulb.v1.1.0", "Pending", &json!({})));
+    assert!(installs_for(&plan, &object(other.clone())) && installs_for(&plan, &bulb));
+    assert!(!installs_for(&plan, &object(latest())) && !installs_for(&plan, &object(lamp())));
+    let classic = [object(lamp()), object(one_group()), object(other), plan];
+    let both = BTreeSet::from([("light".to_owned(), "bulb.v1.0.0".to_owned())]);
+    for (moving, want) in [
+        (BTreeSet::new(), vec!["InstallPlan install-both also waits for Subscription bulb"]),
+        (both, Vec::new()),
+    ] {
+        let facts =
+            Facts { subscription: &lamp_next, classic: &classic, running: &[], moving: &moving };
+        let failed: Vec<_> = facts.failed().into_iter().map(|it| it.text).collect();
+        assert_eq!(failed, want);
+    }
+}
+
+#[test]
 fn what_is_moved_together_needs_nothing_of_classic() {
     let subscription = object(latest());
     let bulb = needing("customresourcedefinitions", &json!({"name": "lamps.light"}));
