@@ -215,8 +215,11 @@ impl<'a> Facts<'a> {
         let provided = provided(csv);
         for other in self.all("ClusterServiceVersion").filter(|other| !is_copy(other)) {
             let key = (other.namespace().to_owned(), other.name().to_owned());
-            let itself = key == (namespace.to_owned(), name.to_owned());
-            if itself || self.moving.contains(&key) {
+            if key == (namespace.to_owned(), name.to_owned()) {
+                continue;
+            }
+            failed.extend(owned_twice(csv, other));
+            if self.moving.contains(&key) {
                 continue;
             }
             let needs = required(other).into_iter().find(|api| provided.contains(api));
@@ -342,6 +345,19 @@ fn provided(csv: &Object) -> BTreeSet<String> {
 
 fn required(csv: &Object) -> BTreeSet<String> {
     &names(csv, "/spec/customresourcedefinitions/required") | &services(csv, "required")
+}
+
+/// Two CSVs own the same API, which only one extension can have; versions of one operator may.
+fn owned_twice(csv: &Object, other: &Object) -> Option<Failed> {
+    let replaces = |new: &Object, old: &Object| {
+        new.text_at("/spec/replaces") == old.name() && new.namespace() == old.namespace()
+    };
+    let apis = provided(csv);
+    let api = provided(other).into_iter().find(|api| apis.contains(api))?;
+    let text = format!("{} in {} also owns {api}", other.name(), other.namespace());
+    let hint = "keep one of them: an API belongs to one extension";
+    let same = replaces(csv, other) || replaces(other, csv);
+    (!same).then(|| Failed::conflict(Check::Objects, text, hint))
 }
 
 fn owners(object: &Object) -> impl Iterator<Item = &Value> {

@@ -75,6 +75,16 @@ fn one_group() -> Value {
 #[case::service_needed(latest(),
     &[lamp(), needing("apiservicedefinitions", &json!({"group": "dim.light", "version": "v1"})), one_group()],
     &["dependents: bulb.v1.0.0 in light needs v1.dim.light: Classic would install this operator again for it"])]
+#[case::owned_twice(latest(),
+    &[lamp(), csv("bulb.v1.0.0", "Succeeded", &json!({"customresourcedefinitions": {"owned": [{"name": "lamps.light"}]}})), one_group()],
+    &["objects: bulb.v1.0.0 in light also owns lamps.light"])]
+#[case::service_owned_twice(latest(),
+    &[lamp(), csv("bulb.v1.0.0", "Succeeded", &json!({"apiservicedefinitions": {"owned": [{"group": "dim.light", "version": "v1"}]}})), one_group()],
+    &["objects: bulb.v1.0.0 in light also owns v1.dim.light"])]
+#[case::of_the_next_version(latest(),
+    &[lamp(), csv("lamp.v1.1.0", "Pending", &json!({"replaces": "lamp.v1.0.0",
+        "customresourcedefinitions": {"owned": [{"name": "lamps.light"}]}})), one_group()],
+    &["csv: lamp.v1.0.0 is being replaced by lamp.v1.1.0"])]
 fn what_classic_says_is_checked(
     #[case] subscription: Value,
     #[case] classic: &[Value],
@@ -91,6 +101,7 @@ fn what_classic_says_is_checked(
     let verdict = match want {
         [] => Verdict::Ready,
         ["group: namespace light has 2 OperatorGroups"] => Verdict::Conflict,
+        [only] if only.contains("also owns") => Verdict::Conflict,
         _ => Verdict::NotReady,
     };
     assert_eq!(Verdict::of(&failed), verdict);
