@@ -37,4 +37,5 @@ pub use model::{
 };
 pub use of_bundle::{CatalogBundle, graph as graph_of_bundles};
 pub use property::Property;
+pub(crate) use summary::need;
 pub use summary::{BundleSummary, ChannelSummary, KindSummary, Link, SUGGESTED_NAMESPACE, Summary};

@@ -303,7 +303,7 @@ fn max_openshift(bundle: &Bundle) -> Option<String> {
 }
 
 /// Describes a dependency: with the message of its author, if there is one.
-fn need(declared: &Declared) -> String {
+pub(crate) fn need(declared: &Declared) -> String {
     match &declared.constraint {
         Ok(constraint) => demand(constraint),
         Err(error) => format!("{} that cannot be read: {error}", declared.property),

@@ -14,7 +14,9 @@ use olm_api::keys::property;
 use serde_json::json;
 
 use super::verdict::Verdict;
-use crate::catalog::{Declared, Facts, GroupVersionKind, Property, packages};
+use crate::catalog::{
+    Constraint, Declared, Demand, Facts, GroupVersionKind, Property, Steps, packages,
+};
 use crate::error::quote;
 use crate::version::{SkipRange, Version};
 
@@ -193,6 +195,22 @@ impl Provider {
         let claimed = self.packages.iter().map(|(name, version)| (name, version));
         let mut versions = itself.chain(claimed);
         versions.any(|(name, version)| name == package && range.contains(version))
+    }
+
+    /// Says whether it meets a constraint, or a part of one that is not negated; nothing if there are
+    /// too few steps left for a rule to tell.
+    pub fn meets_part(&self, constraint: &Constraint, steps: &Steps) -> Option<bool> {
+        match &constraint.demand {
+            Demand::Package { package, range, .. } => Some(self.is_package(package, range)),
+            Demand::Kind(kind) => Some(self.provides(kind)),
+            Demand::Cel(rule) => rule.matches(self.facts(), steps),
+            Demand::All(parts) | Demand::Any(parts) => {
+                let parts: Vec<_> = parts.iter().map(|it| self.meets_part(it, steps)).collect();
+                let found = [Some(true), None].into_iter().find(|it| parts.contains(it));
+                found.unwrap_or(Some(false))
+            }
+            Demand::Not(_) => Some(false),
+        }
     }
 
     /// Returns what CEL rules may query: its properties, then its package, then its APIs.

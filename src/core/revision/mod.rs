@@ -63,8 +63,8 @@ pub use plan::{
 };
 pub use probe::{Readiness, built_in, check_probes, evaluate};
 pub use provider::{
-    CSVS_PATH, asked_uninstall_policies, csv_provider, installed, provider, recorded_constraints,
-    recorded_properties, served_kinds,
+    CSVS_PATH, asked_uninstall_policies, csv_properties, csv_provider, installed, provider,
+    recorded_constraints, recorded_properties, served_kinds,
 };
 pub use record::{BundleRecord, recorded_generation};
 pub(crate) use report::began;

@@ -66,11 +66,6 @@ pub fn provider(
 /// Returns what a ClusterServiceVersion of OLM Classic provides: one that succeeded, is not a copy
 /// and is not being deleted.
 pub fn csv_provider(csv: &Value) -> Option<Provider> {
-    #[derive(Deserialize)]
-    struct Annotated<'a> {
-        #[serde(borrow)]
-        properties: &'a RawValue,
-    }
     let metadata = &csv["metadata"];
     let leaves_out = csv["status"]["phase"] != name::CSV_SUCCEEDED
         || metadata["labels"].get(label::COPIED_FROM).is_some()
@@ -78,10 +73,7 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
     if leaves_out {
         return None;
     }
-    let annotation = text_of(&metadata["annotations"][annotation::CSV_PROPERTIES]);
-    let annotated = serde_json::from_str::<Annotated<'_>>(&annotation).ok();
-    let properties = annotated.map(|found| recorded_properties(found.properties.get()));
-    let properties = properties.unwrap_or_default();
+    let properties = csv_properties(&text_of(&metadata["annotations"][annotation::CSV_PROPERTIES]));
     let package = properties
         .iter()
         .filter(|property| property.kind == property::PACKAGE)
@@ -96,6 +88,17 @@ pub fn csv_provider(csv: &Value) -> Option<Provider> {
         .with_properties(properties)
         .with_apis(owned_kinds(&csv["spec"])),
     )
+}
+
+/// Reads the properties among the annotations of a ClusterServiceVersion; none of what cannot be read.
+pub fn csv_properties(annotation: &str) -> Vec<Property> {
+    #[derive(Deserialize)]
+    struct Annotated<'a> {
+        #[serde(borrow)]
+        properties: &'a RawValue,
+    }
+    let annotated = serde_json::from_str::<Annotated<'_>>(annotation).ok();
+    annotated.map(|found| recorded_properties(found.properties.get())).unwrap_or_default()
 }
 
 /// Returns the kinds that a ClusterServiceVersion owns: those of its CRDs and of its API services.

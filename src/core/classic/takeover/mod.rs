@@ -7,6 +7,7 @@
 //!
 //! Source: plugin.md 3.
 
+mod dependents;
 mod pods;
 mod servers;
 
@@ -212,7 +213,7 @@ impl<'a> Facts<'a> {
             let text = format!("{name} is being replaced by {}", other.name());
             failed.push(Failed::new(Check::Csv, text, "let the upgrade finish"));
         }
-        let provided = provided(csv);
+        let provider = dependents::provider(csv, self.subscription);
         for other in self.all("ClusterServiceVersion").filter(|other| !is_copy(other)) {
             let key = (other.namespace().to_owned(), other.name().to_owned());
             if key == (namespace.to_owned(), name.to_owned()) {
@@ -222,10 +223,9 @@ impl<'a> Facts<'a> {
             if self.moving.contains(&key) {
                 continue;
             }
-            let needs = required(other).into_iter().find(|api| provided.contains(api));
-            if let Some(api) = needs {
+            if let Some(needs) = dependents::needs(other, csv, provider.as_ref()) {
                 let text = format!(
-                    "{} in {} needs {api}: Classic would install this operator again for it",
+                    "{} in {} {needs}: Classic would install this operator again for it",
                     other.name(),
                     other.namespace()
                 );

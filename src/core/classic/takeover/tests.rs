@@ -23,7 +23,9 @@ fn lamp() -> Value {
     csv(
         "lamp.v1.0.0",
         "Succeeded",
-        &json!({"customresourcedefinitions": {"owned": [{"name": "lamps.light"}]},
+        &json!({"version": "1.0.0",
+            "customresourcedefinitions": {"owned": [
+                {"name": "lamps.light", "version": "v1", "kind": "Lamp"}]},
             "apiservicedefinitions": {"owned": [{"group": "dim.light", "version": "v1"}]}}),
     )
 }
@@ -36,6 +38,14 @@ fn group(targets: &[&str], watched: &[&str]) -> Value {
 
 fn needing(list: &str, api: &Value) -> Value {
     csv("bulb.v1.0.0", "Succeeded", &json!({list: {"required": [api]}}))
+}
+
+/// A CSV with a constraint among its properties.
+fn declaring(kind: &str, value: &Value) -> Value {
+    let mut bulb = csv("bulb.v1.0.0", "Succeeded", &json!({}));
+    let properties = json!({"properties": [{"type": kind, "value": value}]}).to_string();
+    bulb["metadata"]["annotations"] = json!({"operatorframework.io/properties": properties});
+    bulb
 }
 
 fn running(owner: &str) -> Value {
@@ -75,6 +85,22 @@ fn one_group() -> Value {
 #[case::service_needed(latest(),
     &[lamp(), needing("apiservicedefinitions", &json!({"group": "dim.light", "version": "v1"})), one_group()],
     &["dependents: bulb.v1.0.0 in light needs v1.dim.light: Classic would install this operator again for it"])]
+#[case::package_needed(latest(), &[lamp(), declaring("olm.package.required",
+    &json!({"packageName": "lamp", "versionRange": ">=1.0.0"})), one_group()],
+    &["dependents: bulb.v1.0.0 in light needs package lamp >=1.0.0: Classic would install this operator again for it"])]
+#[case::another_version_needed(latest(), &[lamp(), declaring("olm.package.required",
+    &json!({"packageName": "lamp", "versionRange": "<1.0.0"})), one_group()], &[])]
+#[case::kind_needed(latest(), &[lamp(), declaring("olm.gvk.required",
+    &json!({"group": "light", "version": "v1", "kind": "Lamp"})), one_group()],
+    &["dependents: bulb.v1.0.0 in light needs light/v1, Kind=Lamp: Classic would install this operator again for it"])]
+#[case::one_of_two_needed(latest(), &[lamp(), declaring("olm.constraint", &json!({"any": {"constraints": [
+    {"package": {"packageName": "torch", "versionRange": "1.x"}},
+    {"package": {"packageName": "lamp", "versionRange": "1.x"}}]}})), one_group()],
+    &["dependents: bulb.v1.0.0 in light needs one of: package torch 1.x; package lamp 1.x: Classic would install this operator again for it"])]
+#[case::ruled_out(latest(), &[lamp(), declaring("olm.constraint", &json!({"not": {"constraints": [
+    {"package": {"packageName": "lamp", "versionRange": "1.x"}}]}})), one_group()], &[])]
+#[case::unreadable(latest(), &[lamp(), declaring("olm.constraint", &json!({"other": 1})), one_group()],
+    &["dependents: bulb.v1.0.0 in light may need this one for olm.constraint that cannot be read: unknown field \"other\": Classic would install this operator again for it"])]
 #[case::owned_twice(latest(),
     &[lamp(), csv("bulb.v1.0.0", "Succeeded", &json!({"customresourcedefinitions": {"owned": [{"name": "lamps.light"}]}})), one_group()],
     &["objects: bulb.v1.0.0 in light also owns lamps.light"])]
