@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use olm_api::keys::label;
-use olm_core::classic::takeover::{again, give_back, is_going, uid};
+use olm_core::classic::takeover::{again, give_back, is_going, lost_status, uid};
 use olm_core::helm;
 
 use super::backup::{Backup, Entry};
@@ -134,26 +134,31 @@ async fn restore(
     Ok(())
 }
 
-/// Creates an object with the status that it had, if it is not there; returns it as it is.
+/// Creates an object, if it is not there, with the status that it had; returns it without that.
 async fn create(client: &Client, kept: &Object, out: &mut dyn Write) -> anyhow::Result<Object> {
-    if let Some(live) = objects::live(client, kept).await? {
-        return Ok(live);
-    }
     let called = changes::named(kept);
     let api = changes::api(client, kept);
-    let wanted = serde_json::from_value::<DynamicObject>(again(kept).into_value());
-    let wanted = wanted.with_context(|| format!("reading {called}"))?;
-    let made = api.create(&PostParams::default(), &wanted).await;
-    let made = made.with_context(|| format!("creating {called}"))?;
-    if let Some(status) = kept.pointer("/status").filter(|it| **it != Value::Null) {
-        // Classic goes by it: without one it would install again.
+    let live = objects::live(client, kept).await?;
+    let is_new = live.is_none();
+    let live = if let Some(live) = live {
+        live
+    } else {
+        let wanted = serde_json::from_value::<DynamicObject>(again(kept).into_value());
+        let wanted = wanted.with_context(|| format!("reading {called}"))?;
+        let made = api.create(&PostParams::default(), &wanted).await;
+        let made = made.with_context(|| format!("creating {called}"))?;
+        let made = serde_json::to_value(made).ok().and_then(Object::from_value);
+        made.with_context(|| format!("reading {called}"))?
+    };
+    if let Some(status) = lost_status(kept, &live) {
         let patch = Patch::Merge(json!({"status": status}));
         match api.patch_status(kept.name(), &changes::params(), &patch).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             written => drop(written.with_context(|| format!("status of {called}"))?),
         }
     }
-    writeln!(out, "{called} created")?;
-    let made = serde_json::to_value(made).ok().and_then(Object::from_value);
-    made.with_context(|| format!("reading {called}"))
+    if is_new {
+        writeln!(out, "{called} created")?;
+    }
+    Ok(live)
 }

@@ -19,7 +19,7 @@ use olm_api::keys::label::{CLASSIC_OWNER, CLASSIC_OWNER_NAMESPACE, COPIED_FROM};
 use serde_json::{Map, Value, json};
 
 use super::{GROUP, has, texts};
-use crate::object::Object;
+use crate::object::{Object, is_set};
 
 pub use pods::dropped;
 pub use servers::{CERTIFICATE_CA, certificates, is_certificate, is_for, own, readers, selects_by};
@@ -446,6 +446,14 @@ pub fn again(object: &Object) -> Object {
         metadata.remove(key);
     }
     object
+}
+
+/// Returns the status that an object of Classic had, if the one that is there lacks it: Classic goes by
+/// it, and would install again without one.
+pub fn lost_status<'a>(kept: &'a Object, live: &Object) -> Option<&'a Value> {
+    let written = ["/status/installedCSV", "/status/phase", "/status/namespaces"];
+    let status = kept.pointer("/status").filter(|it| is_set(it))?;
+    (!written.iter().any(|field| has(live, field))).then_some(status)
 }
 
 /// Returns what an extension keeps of a running object: all that it is, without the marks of Classic

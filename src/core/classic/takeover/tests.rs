@@ -221,6 +221,23 @@ fn what_another_csv_owns_is_a_conflict() {
 }
 
 #[rstest]
+#[case::not_written_yet(latest(), json!({}), true)]
+#[case::of_something_else(latest(), json!({"conditions": []}), true)]
+#[case::there(latest(), json!({"installedCSV": "lamp.v1.1.0"}), false)]
+#[case::phase(lamp(), json!({"phase": "Pending"}), false)]
+#[case::without_phase(lamp(), json!({}), true)]
+fn a_status_that_got_lost_is_written_again(
+    #[case] kept: Value,
+    #[case] status: Value,
+    #[case] want: bool,
+) {
+    let mut live = kept.clone();
+    live["status"] = status;
+    let (kept, live) = (object(kept), object(live));
+    assert_eq!(lost_status(&kept, &live), kept.pointer("/status").filter(|_| want));
+}
+
+#[rstest]
 #[case::from_the_start(true, Csv::Kept, false, &[Step::Prepare, Step::Unsubscribe, Step::Hold,
     Step::Release, Step::Dismiss, Step::Extend, Step::CleanUp])]
 #[case::without_subscription(false, Csv::Kept, false, &[Step::Prepare, Step::Hold, Step::Release,
