@@ -43,6 +43,11 @@ pub const INDEX_TYPE: &str = "operatorframework.io/index.v1";
 pub const INDEX_SELECTOR: &str = "owner=operator-controller,type=index";
 /// Label of an index Secret: name of the release, which is that of the ClusterExtension.
 pub const NAME: &str = "name";
+/// Selects every Secret of the release of an extension.
+pub fn selector(extension: &str) -> String {
+    format!("owner=operator-controller,{NAME}={extension}")
+}
+
 /// Key of a chunk in the data of both kinds of Secret.
 const CHUNK: &str = "chunk";
 /// Type of a Secret with another chunk.

@@ -75,7 +75,8 @@ pub(super) struct World<'a> {
     moving: BTreeSet<(String, String)>,
     migrations: Vec<Migration>,
     extensions: Vec<ClusterExtension>,
-    namespace: String,
+    /// The namespace of the controller.
+    pub(super) namespace: String,
     follow: bool,
 }
 

@@ -90,7 +90,7 @@ impl Moving {
             unsubscribe(client, candidate, out).await?;
         }
         for candidate in &candidates {
-            let moved = self.finish(client, candidate, global, out).await?;
+            let moved = self.finish((client, &world.namespace), candidate, global, out).await?;
             if moved != Outcome::Done {
                 let file = self.backup.display();
                 notice(&format!(
@@ -105,12 +105,13 @@ impl Moving {
     /// Does what follows the deletion of the Subscription.
     async fn finish(
         &self,
-        client: &Client,
+        place: (&Client, &str),
         candidate: &Candidate,
         global: &Global,
         out: &mut Written<'_>,
     ) -> Ended {
         let Some(entry) = &candidate.entry else { return Ok(Outcome::Done) };
+        let client = place.0;
         let (subscription, csv) = entry.moved()?;
         for step in steps(candidate.progress) {
             match (step, &candidate.plan) {
@@ -128,12 +129,12 @@ impl Moving {
                     writeln!(out, "{} deleted", changes::named(&csv))?;
                 }
                 (Step::Extend, Some(plan)) => {
-                    let outcome = self.extend(client, plan, global, out).await?;
+                    let outcome = self.extend(place, plan, global, out).await?;
                     if outcome != Outcome::Done {
                         return Ok(outcome);
                     }
                 }
-                (Step::CleanUp, _) => clean_up(client, entry, (&subscription, &csv), out).await?,
+                (Step::CleanUp, _) => clean_up(place, entry, (&subscription, &csv), out).await?,
             }
         }
         // Also where it was moved before.
@@ -163,7 +164,7 @@ impl Moving {
     /// Makes the extension, and waits for it.
     async fn extend(
         &self,
-        client: &Client,
+        (client, namespace): (&Client, &str),
         plan: &Plan,
         global: &Global,
         out: &mut Written<'_>,
@@ -172,14 +173,7 @@ impl Moving {
         let name = plan.extension.name();
         let live = objects::live(client, &plan.extension).await?;
         let live = live.with_context(|| format!("ClusterExtension {name} is gone"))?;
-        let uid = live.pointer("/metadata/uid").cloned().unwrap_or_default();
-        for secret in &plan.stored {
-            // What was handed over goes with the extension.
-            let owner = json!([{"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
-                "name": name, "uid": uid}]);
-            let change = json!({"metadata": {"ownerReferences": owner}});
-            objects::change(client, secret, |_| Some(change.clone())).await?;
-        }
+        objects::own_stored(client, namespace, &live).await?;
         let mut written: ClusterExtension = serde_json::from_value(live.into_value())
             .with_context(|| format!("reading ClusterExtension {name}"))?;
         // A status that it has by now is already about this move.
@@ -271,7 +265,7 @@ async fn unsubscribe(
 
 /// Deletes what Classic keeps of an operator besides.
 async fn clean_up(
-    client: &Client,
+    (client, namespace): (&Client, &str),
     entry: &Entry,
     (subscription, csv): (&Object, &Object),
     out: &mut dyn Write,
@@ -279,6 +273,7 @@ async fn clean_up(
     let extension = objects::extension(entry.extension());
     if let Some(extension) = objects::live(client, &extension).await? {
         objects::give_certificates(client, csv, &extension).await?;
+        objects::own_stored(client, namespace, &extension).await?;
     }
     let beside = objects::beside(client, (subscription, csv)).await?;
     let mut left = entry.of_kind("InstallPlan");

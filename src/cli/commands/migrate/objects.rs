@@ -2,10 +2,11 @@
 
 use olm_api::keys::label::CLASSIC_OWNER;
 use olm_core::classic::takeover::{
-    Csv, belongs, certificates, crds, dismiss, hide, hold, is_copy, is_for, is_going, own, readers,
-    release, selects_by, uid,
+    Csv, belongs, certificates, crds, dismiss, go_with, hide, hold, is_copy, is_for, is_going, own,
+    readers, release, selects_by, uid,
 };
 use olm_core::classic::{GROUP, KINDS};
+use olm_core::helm;
 use tokio::time::Instant;
 
 use crate::changes::{self, ATTEMPTS};
@@ -329,6 +330,19 @@ pub(super) async fn give_certificates(
         let service = named("v1", "Service", csv.namespace(), &service);
         let service = live(client, &service).await?.unwrap_or(service);
         change(client, &secret, |live| own(live, extension, &service)).await?;
+    }
+    Ok(())
+}
+
+/// Has what was stored for an extension go with it.
+pub(super) async fn own_stored(
+    client: &Client,
+    namespace: &str,
+    extension: &Object,
+) -> anyhow::Result<()> {
+    let selector = helm::selector(extension.name());
+    for secret in list(client, ("v1", "Secret"), Some(namespace), &selector).await? {
+        change(client, &secret, |live| go_with(live, extension)).await?;
     }
     Ok(())
 }

@@ -448,6 +448,14 @@ pub fn again(object: &Object) -> Object {
     object
 }
 
+/// Returns the change by which what was stored for an extension goes with it, unless it does already.
+pub fn go_with(stored: &Object, extension: &Object) -> Option<Value> {
+    let is_owner = |owner: &Value| owner["uid"] == json!(uid(extension));
+    let change = json!({"metadata": {"ownerReferences": [{"apiVersion": extension.api_version(),
+        "kind": extension.kind(), "name": extension.name(), "uid": uid(extension)}]}});
+    (!owners(stored).any(is_owner)).then_some(change)
+}
+
 /// Returns the status that an object of Classic had, if the one that is there lacks it: Classic goes by
 /// it, and would install again without one.
 pub fn lost_status<'a>(kept: &'a Object, live: &Object) -> Option<&'a Value> {

@@ -388,8 +388,14 @@ fn a_certificate_of_classic_is_in_no_revision() {
     made.metadata_mut().insert("resourceVersion".to_owned(), json!("5"));
     let extension = object(json!({"apiVersion": "olm.operatorframework.io/v1",
         "kind": "ClusterExtension", "metadata": {"name": "lamp", "uid": "e"}}));
-    let owner = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
-        "name": "lamp", "uid": "e", "controller": true});
+    let mut owner = json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension",
+        "name": "lamp", "uid": "e"});
+    let mut stored = secret(json!({}));
+    let change = go_with(&stored, &extension).unwrap();
+    assert_eq!(change, json!({"metadata": {"ownerReferences": [owner]}}));
+    stored.metadata_mut().insert("ownerReferences".to_owned(), json!([owner]));
+    assert_eq!(go_with(&stored, &extension), None);
+    owner["controller"] = json!(true);
     let service = object(json!({"kind": "Service", "metadata": {"name": "s", "uid": "u"}}));
     let origin = json!({"service.beta.openshift.io/originating-service-name": "s",
         "service.beta.openshift.io/originating-service-uid": "u"});
