@@ -88,6 +88,7 @@ fn watched(group: &Object, answer: &mut Answer) -> Group {
     }
     targets.retain(|name| !name.is_empty());
     targets.sort_unstable();
+    targets.dedup();
     let line = format!("{field}: {}", targets.join(", "));
     let mut watches = None;
     match targets[..] {

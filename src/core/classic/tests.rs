@@ -226,6 +226,11 @@ fn two_groups_of_a_namespace_are_a_conflict() {
     "Yes OperatorGroup selector: x: becomes watchNamespace",
     true
 )]
+#[case::twice(
+    "spec: {targetNamespaces: [x, x]}",
+    "Yes OperatorGroup targetNamespaces: x: becomes watchNamespace",
+    true
+)]
 fn a_selector_counts_by_what_it_selects(
     #[case] spec: &str,
     #[case] want: &str,

@@ -256,15 +256,21 @@ impl<'a> Facts<'a> {
             let conflict = !groups.is_empty();
             return Some(Failed { conflict, ..Failed::new(Check::Group, text, hint) });
         };
-        let chosen = has(group, "/spec/targetNamespaces") || has(group, "/spec/selector");
-        let watched = texts(group, "/status/namespaces");
-        let watched =
-            if watched.is_empty() { texts(group, "/spec/targetNamespaces") } else { watched };
+        let list = |pointer: &str| texts(group, pointer).into_iter().collect::<BTreeSet<_>>();
+        let (targets, written) = (list("/spec/targetNamespaces"), list("/status/namespaces"));
+        let by_selector = targets.is_empty() && has(group, "/spec/selector");
+        let watched = if targets.is_empty() { BTreeSet::from([""]) } else { targets };
+        let is_written = if by_selector {
+            !written.is_empty()
+        } else {
+            written.is_empty() || written == watched
+        };
+        let count = if by_selector { written.len() } else { watched.len() };
         let name = group.name();
-        match watched.len() {
-            0 if chosen => {
+        match count {
+            0 | 1 if !is_written => {
                 let text =
-                    format!("the status of OperatorGroup {name} does not list its namespaces");
+                    format!("the status of OperatorGroup {name} does not list its namespaces yet");
                 let hint = "wait until Classic has written its status";
                 Some(Failed::new(Check::Group, text, hint))
             }

@@ -79,6 +79,11 @@ fn one_group() -> Value {
     &["group: namespace light has 2 OperatorGroups"])]
 #[case::two_namespaces(latest(), &[lamp(), group(&["a", "b"], &["a", "b"])],
     &["group: it watches 2 namespaces; an extension watches one or all"])]
+#[case::one_namespace_twice(latest(), &[lamp(), group(&["light", "light"], &["light"])], &[])]
+#[case::changed_to_all(latest(), &[lamp(), group(&[], &["light"])],
+    &["group: the status of OperatorGroup own does not list its namespaces yet"])]
+#[case::changed_to_another(latest(), &[lamp(), group(&["dark"], &["light"])],
+    &["group: the status of OperatorGroup own does not list its namespaces yet"])]
 #[case::needed(latest(),
     &[lamp(), needing("customresourcedefinitions", &json!({"name": "lamps.light"})), one_group()],
     &["dependents: bulb.v1.0.0 in light needs lamps.light: Classic would install this operator again for it"])]
