@@ -243,6 +243,24 @@ impl Answer {
         })
     }
 
+    /// Returns what is not converted of a Subscription, the group of its namespace and its catalog.
+    pub fn lost<'a>(&'a self, subscription: &'a Object) -> impl Iterator<Item = &'a Line> {
+        let text = |field: &str| subscription.text_at(field);
+        let source = format!("{}/{}", text("/spec/sourceNamespace"), text("/spec/source"));
+        self.lines.iter().filter(move |line| {
+            let of_it = match line.kind {
+                "Subscription" => line.object == subscription.place(),
+                "OperatorGroup" => {
+                    let place = line.object.split_once('/');
+                    place.is_some_and(|(namespace, _)| namespace == subscription.namespace())
+                }
+                "CatalogSource" => line.object == source,
+                _ => false,
+            };
+            of_it && line.carried == Carried::No
+        })
+    }
+
     /// Returns whether everything that is needed is converted.
     pub fn is_whole(&self) -> bool {
         self.lines.iter().all(|line| line.carried != Carried::No)

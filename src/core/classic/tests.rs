@@ -242,6 +242,36 @@ fn a_selector_counts_by_what_it_selects(
 }
 
 #[test]
+fn what_a_subscription_loses_is_of_its_own_objects() {
+    let object = |kind: &str, namespace: &str, spec: Value| {
+        Object::from_value(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind,
+            "metadata": {"name": "b", "namespace": namespace}, "spec": spec}))
+        .unwrap()
+    };
+    let subscription = |namespace: &str, package: &str| {
+        let source = format!("of-{namespace}");
+        object(
+            "Subscription",
+            namespace,
+            json!({"name": package, "source": "b",
+            "sourceNamespace": source, "channel": ""}),
+        )
+    };
+    let of = |namespace: &str, package: &str| {
+        let targets = object("OperatorGroup", namespace, json!({"targetNamespaces": ["x", "y"]}));
+        let source = object("CatalogSource", &format!("of-{namespace}"), json!({"address": "a:1"}));
+        [subscription(namespace, package), targets, source]
+    };
+    let objects = [of("one", "a"), of("two", "c")].concat();
+    let answer = Classic::new(&objects).convert(&[]);
+    let lost = answer.lost(&objects[0]);
+    let lost: Vec<_> = lost.map(|line| (line.kind, line.object.as_str())).collect();
+    let want =
+        [("CatalogSource", "of-one/b"), ("OperatorGroup", "one/b"), ("Subscription", "one/b")];
+    assert_eq!(lost, want);
+}
+
+#[test]
 fn a_namespace_without_a_group_is_told() {
     let (lines, _) = answered("");
     assert!(

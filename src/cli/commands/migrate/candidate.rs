@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use olm_core::classic::takeover::{
     Check, Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
 };
-use olm_core::classic::{Classic, GROUP, Migration};
+use olm_core::classic::{Answer, Classic, GROUP, Migration};
 use olm_core::extension::{Policy, ValidExtension};
 use olm_core::helm;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
@@ -73,7 +73,7 @@ pub(super) struct World<'a> {
     /// The Subscriptions that are there.
     live: BTreeSet<(String, String)>,
     moving: BTreeSet<(String, String)>,
-    migrations: Vec<Migration>,
+    answer: Answer,
     extensions: Vec<ClusterExtension>,
     /// The namespace of the controller.
     pub(super) namespace: String,
@@ -120,24 +120,16 @@ impl<'a> World<'a> {
             anyhow::bail!("there is no Subscription {name:?}");
         }
         let moving = wanted.iter().copied().filter_map(installed).collect();
-        let migrations = Classic::new(&objects).convert(&[]).migrations;
+        let answer = Classic::new(&objects).convert(&[]);
         let order = |key: &(String, String)| {
-            migrations.iter().position(|it| it.subscription == *key).unwrap_or(usize::MAX)
+            answer.migrations.iter().position(|it| it.subscription == *key).unwrap_or(usize::MAX)
         };
         let mut keys: Vec<_> = wanted.into_iter().map(key).collect();
         keys.sort_by_key(order);
         let extensions = cluster.extensions().await?;
         let namespace = cluster.system_namespace().await?;
-        let world = Self {
-            cluster,
-            live: there,
-            moving,
-            migrations,
-            extensions,
-            namespace,
-            objects,
-            follow,
-        };
+        let world =
+            Self { cluster, live: there, moving, answer, extensions, namespace, objects, follow };
         Ok((world, keys))
     }
 
@@ -238,7 +230,7 @@ impl<'a> World<'a> {
     }
 
     fn migration(&self, subscription: &Object) -> Option<&Migration> {
-        self.migrations.iter().find(|it| it.subscription == key(subscription))
+        self.answer.migrations.iter().find(|it| it.subscription == key(subscription))
     }
 
     /// Returns the objects of the backup that still exist.
@@ -294,6 +286,9 @@ impl<'a> World<'a> {
 
     /// Adds what is written, or why it cannot be.
     async fn add_plan(&self, found: &mut Candidate, csv: &Object, running: &[Object]) {
+        found.notes.extend(self.answer.lost(&found.subscription).map(|line| {
+            format!("not converted: {} {}: {}: {}", line.kind, line.object, line.field, line.text)
+        }));
         match self.plan(found, csv, running).await {
             Ok(plan) => {
                 if let Err(error) = changes::rehearse(self.client(), &plan.rights).await {
@@ -337,6 +332,11 @@ impl<'a> World<'a> {
         let failed = |error: anyhow::Error| broken(one_line(&error));
         if !migration.is_decided {
             return Err(broken("the watched namespaces are unknown".to_owned()));
+        }
+        if let Some(failed) =
+            migration.follow.as_ref().filter(|_| self.follow).and_then(follows_all)
+        {
+            return Err(failed);
         }
         let extension = migration.extension.clone();
         let typed: ClusterExtension = serde_json::from_value(extension.clone().into_value())
@@ -443,6 +443,15 @@ impl<'a> World<'a> {
     }
 }
 
+/// An extension without channels would follow all of them, where Classic followed the default one.
+fn follows_all(follow: &Object) -> Option<Failed> {
+    let hint = "set spec.channel of the Subscription; once it is moved, set the channels of the \
+                extension, and remove its version";
+    let failed =
+        || Failed::new(Check::Subscription, "its channel is empty: --follow needs one", hint);
+    follow.pointer("/spec/source/catalog/channels").is_none().then(failed)
+}
+
 /// Returns an extension that takes over what runs: the controller asks for it where it may adopt.
 fn adopting(mut extension: Object) -> Object {
     let metadata = extension.metadata_mut();
@@ -460,4 +469,21 @@ fn secret(stored: &helm::StoredSecret, namespace: &str) -> Option<Object> {
     Object::from_value(json!({"apiVersion": "v1", "kind": "Secret", "type": stored.type_,
         "metadata": {"name": stored.name, "namespace": namespace, "labels": stored.labels},
         "data": data}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_followed_the_default_channel_does_not_follow_all() {
+        let follow = |catalog: Value| {
+            Object::from_value(json!({"apiVersion": olm_api::API_VERSION,
+                "kind": "ClusterExtension", "metadata": {"name": "lamp"},
+                "spec": {"source": {"catalog": catalog}}}))
+            .unwrap()
+        };
+        assert!(follows_all(&follow(json!({"packageName": "lamp"}))).is_some());
+        assert!(follows_all(&follow(json!({"channels": ["stable"]}))).is_none());
+    }
 }
