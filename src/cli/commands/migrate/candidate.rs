@@ -343,8 +343,8 @@ impl<'a> World<'a> {
             .map_err(|error| broken(error.to_string()))?;
         let valid = ValidExtension::of(&typed);
         let valid = valid.ok_or_else(|| broken("it has no package name".to_owned()))?;
-        let missing =
-            |why: String| Failed::new(Check::Catalog, why, self.catalog_hint(&found.subscription));
+        let hint = self.catalog_hint(&found.subscription, csv).await.map_err(failed)?;
+        let missing = |why: String| Failed::new(Check::Catalog, why, hint.as_str());
         let offered = self.cluster.offers(valid.filter.clone()).await;
         let offered = offered.and_then(|offered| chosen(&offered));
         let offered = offered.map_err(|error| missing(one_line(&error)))?;
@@ -394,21 +394,17 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Returns the hint for adding the catalog of a Subscription.
-    fn catalog_hint(&self, subscription: &Object) -> String {
+    /// Returns what to do if no catalog has the installed bundle of a Subscription.
+    async fn catalog_hint(&self, subscription: &Object, csv: &Object) -> anyhow::Result<String> {
         let source = subscription.text_at("/spec/source");
         let namespace = subscription.text_at("/spec/sourceNamespace");
         let mut sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
         let found = sources.find(|it| it.name() == source && it.namespace() == namespace);
-        match found.map_or("", |found| found.text_at("/spec/image")) {
-            "" => {
-                "kubectl olm catalog build builds an image of it, catalog add serves it".to_owned()
-            }
-            image => {
-                let becomes = olm_core::classic::catalog_name(source, found);
-                format!("kubectl olm catalog add {becomes} {image}")
-            }
-        }
+        let becomes = olm_core::classic::catalog_name(source, found);
+        let catalogs = &self.cluster.state().await?.catalogs;
+        let is_there = catalogs.iter().any(|it| it.metadata.name.as_deref() == Some(becomes));
+        let image = found.map_or("", |found| found.text_at("/spec/image"));
+        Ok(catalog_hint((becomes, image), csv.name(), is_there))
     }
 
     /// Lists the differences between the running objects and the rendered ones, which stay until
@@ -443,6 +439,16 @@ impl<'a> World<'a> {
     }
 }
 
+fn catalog_hint((catalog, image): (&str, &str), csv: &str, is_there: bool) -> String {
+    match image {
+        _ if is_there => format!(
+            "upgrade it in OLM Classic first, or have catalog {catalog} serve an image with {csv}"
+        ),
+        "" => "kubectl olm catalog build builds an image of it, catalog add serves it".to_owned(),
+        image => format!("kubectl olm catalog add {catalog} {image}"),
+    }
+}
+
 /// An extension without channels would follow all of them, where Classic followed the default one.
 fn follows_all(follow: &Object) -> Option<Failed> {
     let hint = "set spec.channel of the Subscription; once it is moved, set the channels of the \
@@ -474,6 +480,18 @@ fn secret(stored: &helm::StoredSecret, namespace: &str) -> Option<Object> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_catalog_that_is_there_is_not_added() {
+        let hint = |image: &str, is_there: bool| catalog_hint(("c", image), "lamp.v1", is_there);
+        assert_eq!(hint("r/c:1", false), "kubectl olm catalog add c r/c:1");
+        assert!(hint("", false).starts_with("kubectl olm catalog build"));
+        for image in ["r/c:1", ""] {
+            let want =
+                "upgrade it in OLM Classic first, or have catalog c serve an image with lamp.v1";
+            assert_eq!(hint(image, true), want);
+        }
+    }
 
     #[test]
     fn what_followed_the_default_channel_does_not_follow_all() {
