@@ -5,6 +5,7 @@
 
 use std::io::{IsTerminal as _, Read as _};
 
+use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 
 use crate::commands::migrate::Moving;
@@ -253,6 +254,13 @@ fn from_files(files: &[PathBuf]) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
+/// Returns the query by which the objects of a kind are listed: of CSVs the copies, one in each watched
+/// namespace, stay away.
+fn selector(kind: &str) -> String {
+    let is_copied = kind == "ClusterServiceVersion";
+    if is_copied { format!("?labelSelector=%21{COPIED_FROM}") } else { String::new() }
+}
+
 /// Reads the objects of Classic, and says which kinds could not be read; a kind that is not served has
 /// none.
 async fn from_cluster(
@@ -269,7 +277,8 @@ async fn from_cluster(
             Some(namespace) => format!("namespaces/{namespace}/"),
             None => String::new(),
         };
-        match olm_cluster::read(client, &format!("/apis/{api}/{place}{plural}")).await {
+        let selector = selector(kind);
+        match olm_cluster::read(client, &format!("/apis/{api}/{place}{plural}{selector}")).await {
             Ok(list) => {
                 let items = list.iter().filter_map(|list| list["items"].as_array()).flatten();
                 objects.extend(items.cloned().filter_map(|mut item| {
@@ -282,4 +291,16 @@ async fn from_cluster(
         }
     }
     Ok((objects, unread))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_csvs_are_not_read() {
+        assert_eq!(selector("ClusterServiceVersion"), "?labelSelector=%21olm.copiedFrom");
+        let others = KINDS.iter().filter(|(kind, ..)| *kind != "ClusterServiceVersion");
+        assert!(others.map(|(kind, ..)| selector(kind)).all(|it| it.is_empty()));
+    }
 }
