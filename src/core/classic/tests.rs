@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use olm_api::keys::policy;
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::extension::{Policy, ValidExtension};

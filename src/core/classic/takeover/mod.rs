@@ -8,6 +8,7 @@
 //! Source: plugin.md 3.
 
 mod dependents;
+mod injected;
 mod pods;
 mod servers;
 
@@ -471,7 +472,7 @@ pub fn lost_status<'a>(kept: &'a Object, live: &Object) -> Option<&'a Value> {
 }
 
 /// Returns what an extension keeps of a running object: all that it is, without the marks of Classic
-/// and what the cluster fills in.
+/// and what the cluster or another controller fills in.
 pub fn content(live: &Object) -> Object {
     let mut object = live.clone();
     let kind = live.kind().to_owned();
@@ -498,6 +499,7 @@ pub fn content(live: &Object) -> Object {
     {
         template.retain(|_, value| !value.is_null());
     }
+    injected::remove(&mut object);
     object
 }
 
