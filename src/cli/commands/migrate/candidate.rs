@@ -401,7 +401,7 @@ impl<'a> World<'a> {
         let mut sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
         let found = sources.find(|it| it.name() == source && it.namespace() == namespace);
         let becomes = olm_core::classic::catalog_name(source, found);
-        let catalogs = &self.cluster.state().await?.catalogs;
+        let catalogs = self.cluster.all_catalogs().await?;
         let is_there = catalogs.iter().any(|it| it.metadata.name.as_deref() == Some(becomes));
         let image = found.map_or("", |found| found.text_at("/spec/image"));
         Ok(catalog_hint((becomes, image), csv.name(), is_there))
