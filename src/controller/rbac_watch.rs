@@ -20,7 +20,7 @@ use k8s_openapi::api::rbac::v1::{
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use kube::{Client, Resource, ResourceExt as _};
 use olm_core::rbac::{RoleKey, concerns};
 use olm_core::revision::Account;
@@ -240,7 +240,7 @@ where
     PartialObjectMeta<K>: Send,
 {
     let all = Api::<PartialObjectMeta<K>>::all(client.clone());
-    let roles = cluster::changes(all, watcher::Config::default()).applied_objects();
+    let roles = cluster::changes(all, cluster::of_tenants()).applied_objects();
     let roles = roles.filter_map(|role| async {
         let (namespace, name) = key(&role.ok()?);
         Some(Change::Role(RoleKey { namespace, name }))
@@ -255,7 +255,7 @@ where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
     let all = Api::<K>::all(client.clone());
-    let changes = cluster::changes(all, watcher::Config::default());
+    let changes = cluster::changes(all, cluster::of_tenants());
     let changes = changes.filter_map(move |event| async move {
         match event.ok()? {
             Event::Apply(binding) | Event::InitApply(binding) => {

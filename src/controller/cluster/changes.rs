@@ -15,6 +15,15 @@ use serde::de::DeserializeOwned;
 use super::error::Sentence;
 use crate::backoff::WatchDelays;
 
+/// Objects of tenants in one page of a list: each may have 256 KiB of annotations, and as much again
+/// about who wrote them.
+const PAGE: u32 = 50;
+
+/// Configures the watch of a kind that tenants write.
+pub fn of_tenants() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
 /// Watches objects of a kind.
 ///
 /// A failure is logged, and the watch starts anew after a delay of its own; it is not an item of the

@@ -25,7 +25,7 @@ use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-pub use changes::{changes, named, stored, watched};
+pub use changes::{changes, named, of_tenants, stored, watched};
 pub use client::{bounded, within_term};
 pub use connections::connect;
 pub use counted::counted;

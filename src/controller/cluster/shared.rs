@@ -20,6 +20,7 @@ use olm_api::keys::label;
 use olm_core::rights::SHARED_WATCHES;
 use tokio::time::Instant;
 
+use super::changes::of_tenants;
 use super::error::Sentence;
 use super::kinds::Kind;
 use super::wake::{Mode, Pause, Task, Wake, is_refusal, lock};
@@ -221,7 +222,7 @@ async fn keep(api: Api<Metadata>, state: &Mutex<State>, wake: &Wake) {
 /// Follows a watch until it is refused.
 async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube::Error {
     let managed = format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM);
-    let config = watcher::Config::default().labels(&managed);
+    let config = of_tenants().labels(&managed);
     let events = watcher(api.clone(), config).backoff(WatchDelays::default());
     let mut events = Box::pin(events);
     let mut listing = HashMap::new();
@@ -252,6 +253,10 @@ fn known(object: Metadata) -> (Place, String) {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response, StatusCode};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ApiResource;
+    use kube::client::Body;
     use rstest::rstest;
     use serde_json::json;
 
@@ -322,6 +327,22 @@ mod tests {
         assert!(state.refuse().is_empty());
         assert_eq!(listed(&mut state, &[("a", "1")]), all);
         assert!(!state.refused);
+    }
+
+    // ours: annotations of tenants must not take all memory
+    #[tokio::test]
+    async fn objects_of_tenants_are_listed_a_few_at_a_time() {
+        let service = tower::service_fn(|request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            assert!(query.split('&').any(|it| it == "limit=50"), "{query}");
+            let refused = r#"{"kind": "Status", "code": 403, "reason": "Forbidden"}"#;
+            let mut response = Response::new(Body::from(refused.as_bytes().to_vec()));
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            std::future::ready(Ok::<_, kube::Error>(response))
+        });
+        let client = Client::new(service, "default");
+        let api = Api::<Metadata>::all_with(client, &ApiResource::erase::<ConfigMap>(&()));
+        assert!(is_refusal(&follow(&api, &Mutex::default(), &Wake::default()).await));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use strum::IntoEnumIterator as _;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::changes::of_tenants;
 use super::error::Sentence;
 use super::kinds::Kind;
 use super::shared::SharedWatches;
@@ -350,7 +351,7 @@ impl Watching {
             let since = Instant::now();
             // Whoever may watch all of them may watch the one, too.
             if self.names().len() > 1 {
-                let labels = watcher::Config::default().labels(&self.selector);
+                let labels = of_tenants().labels(&self.selector);
                 let collection = events(self.api.clone(), labels, None);
                 self.follow(collection, Mode::Collection).await;
             }

@@ -159,12 +159,12 @@ fn authored(
     })
 }
 
-/// Watches all objects of a kind.
+/// Watches all objects of a kind, which tenants may write.
 fn all<K>(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    cluster::changes(Api::all(ctx.client.clone()), watcher::Config::default())
+    cluster::changes(Api::all(ctx.client.clone()), cluster::of_tenants())
 }
 
 /// Leaves of an account what is asked for: there may be thousands.
