@@ -6,7 +6,7 @@ use std::time::Instant;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_core::extension::{Answer, KnownCatalog, Question};
-use olm_core::resolve::{Catalog, Environment, Options, Resolution};
+use olm_core::resolve::{Catalog, Environment, Options, Resolution, Selector};
 
 use super::before::TakeOverError;
 use super::error::ExtensionError;
@@ -33,7 +33,9 @@ impl Attempt<'_> {
         let listed = Arc::new(observe::catalogs(ctx).await?);
         forget_others(ctx, Arc::clone(&listed)).await;
         let package = &question.filter.package_name;
-        let known = ctx.catalogs.known(&listed, package).await;
+        // One that is invalid selects nothing.
+        let selector = Selector::new(question.filter.selector.as_ref()).ok();
+        let known = ctx.catalogs.known(&listed, package, selector.as_ref()).await;
         let catalogs: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
         let options = question.options(ctx.settings.resolution());
         let started = Instant::now();

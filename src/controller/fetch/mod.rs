@@ -19,7 +19,7 @@ use olm_api::ClusterCatalog;
 use olm_api::keys::name::CA_BUNDLE;
 use olm_core::catalog::Content;
 use olm_core::extension::KnownCatalog;
-use olm_core::resolve::CatalogProblem;
+use olm_core::resolve::{CatalogProblem, Selector};
 use olm_image::Room;
 use tokio::sync::{Mutex, watch};
 
@@ -119,9 +119,16 @@ impl Catalogs {
     /// Returns every given catalog in name order, with what it has of `package`.
     ///
     /// Content that is not here yet is downloaded; catalogs are waited for side by side, and a
-    /// download that takes long goes on after this returned.
-    pub async fn known(&self, catalogs: &[ClusterCatalog], package: &str) -> Vec<KnownCatalog> {
-        let all: Vec<_> = catalogs.iter().map(|catalog| self.one(catalog, package)).collect();
+    /// download that takes long goes on after this returned. Those outside `selector` are not waited
+    /// for: only an explanation names what they have.
+    pub async fn known(
+        &self,
+        catalogs: &[ClusterCatalog],
+        package: &str,
+        selector: Option<&Selector>,
+    ) -> Vec<KnownCatalog> {
+        let all = catalogs.iter().map(|catalog| self.one(catalog, package, selector));
+        let all: Vec<_> = all.collect();
         let mut known = futures::future::join_all(all).await;
         known.sort_by(|a, b| a.name().cmp(b.name()));
         known
@@ -137,13 +144,19 @@ impl Catalogs {
         }
     }
 
-    async fn one(&self, catalog: &ClusterCatalog, package: &str) -> KnownCatalog {
+    async fn one(
+        &self,
+        catalog: &ClusterCatalog,
+        package: &str,
+        selector: Option<&Selector>,
+    ) -> KnownCatalog {
         let mut known = KnownCatalog::of(catalog);
         if !known.is_enabled() {
             self.forget(known.name()).await;
             return known;
         }
-        let (copy, problem) = self.copy(catalog).await;
+        let is_selected = selector.is_some_and(|selector| known.is_selected(selector));
+        let (copy, problem) = self.copy(catalog, is_selected).await;
         if let Some(problem) = problem {
             known = known.with(Err(problem));
         }
@@ -158,6 +171,7 @@ impl Catalogs {
     async fn copy(
         &self,
         catalog: &ClusterCatalog,
+        waits: bool,
     ) -> (Option<Arc<store::Content>>, Option<CatalogProblem>) {
         let resolved = catalog.resolved_reference();
         let copy = match (&self.inner.source, resolved) {
@@ -166,7 +180,9 @@ impl Catalogs {
                 copy.ok_or(CatalogProblem::NotCached)
             }
             (Source::Remote(_), None) => Err(CatalogProblem::NotCached),
-            (Source::Remote(remote), Some(resolved)) => remote.wanted(catalog, resolved).await,
+            (Source::Remote(remote), Some(resolved)) => {
+                remote.wanted(catalog, resolved, waits).await
+            }
         };
         let stale = || match &self.inner.source {
             Source::Own(store) => store.content_of(catalog),

@@ -20,8 +20,10 @@ use crate::catalog::{CatalogServer, INTERRUPTED, Trust};
 use crate::telemetry::Metrics;
 use crate::tls::CurrentProfile;
 
-/// The longest wait of a read for the download of a catalog.
+/// The longest wait of a read for the download of a catalog; its end wakes who needs it.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait where there is an older copy.
+const WITH_OLDER: Duration = Duration::from_secs(2);
 /// Downloads at the same time: few of the connections that the catalog server gives to one address.
 pub(super) const AT_ONCE: usize = 8;
 
@@ -102,11 +104,13 @@ impl Remote {
         self.shared.done.send_modify(|count| *count += 1);
     }
 
-    /// Returns the copy of exactly `reference`, downloaded if need be.
+    /// Returns the copy of exactly `reference`, downloaded if need be; who does not wait gets it the
+    /// next time.
     pub(super) async fn wanted(
         &self,
         catalog: &ClusterCatalog,
         reference: &str,
+        waits: bool,
     ) -> Result<Arc<Content>, CatalogProblem> {
         let exact = || {
             let copy = self.shared.store.content_of(catalog);
@@ -119,8 +123,13 @@ impl Remote {
             return Ok(copy);
         }
         let mut download = self.download(catalog, reference);
+        let patience = match self.shared.store.content_of(catalog) {
+            _ if !waits => Duration::ZERO,
+            Some(_) => WITH_OLDER,
+            None => PATIENCE,
+        };
         let ended = download.result.wait_for(Option::is_some);
-        let result = match tokio::time::timeout(PATIENCE, ended).await {
+        let result = match tokio::time::timeout(patience, ended).await {
             Ok(Ok(result)) => result.clone(),
             Ok(Err(_)) => Some(INTERRUPTED.to_owned()),
             Err(_) => None,

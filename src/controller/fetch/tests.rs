@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use axum::routing::get;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use olm_api::keys::label;
 use olm_api::{
     AvailabilityMode, CatalogSourceType, ClusterCatalogSpec, ClusterCatalogStatus,
@@ -126,7 +126,8 @@ fn bundles(known: &KnownCatalog) -> Option<usize> {
 }
 
 async fn look(catalogs: &Catalogs, object: &ClusterCatalog) -> KnownCatalog {
-    let mut known = catalogs.known(std::slice::from_ref(object), "p").await;
+    let mut known =
+        catalogs.known(std::slice::from_ref(object), "p", Some(&Selector::default())).await;
     known.remove(0)
 }
 
@@ -182,10 +183,10 @@ async fn a_missing_package_is_no_problem_and_a_broken_one_is_its_own() {
     put(&store, "a", "1", BLOBS);
     let catalogs = Catalogs::own(store);
     let objects = [object("a", "http://unused", "1")];
-    let none = catalogs.known(&objects, "none").await;
+    let none = catalogs.known(&objects, "none", Some(&Selector::default())).await;
     assert_eq!(none[0].problem(), None);
     assert!(none[0].as_catalog().content.unwrap().package("none").is_none());
-    let broken = catalogs.known(&objects, "q").await;
+    let broken = catalogs.known(&objects, "q", Some(&Selector::default())).await;
     assert!(broken[0].as_catalog().content.unwrap().package("q").unwrap().is_err());
 }
 
@@ -230,7 +231,7 @@ async fn more_catalogs_than_connections_are_all_fetched() {
             object(&name, &base, "1")
         })
         .collect();
-    let known = remote(&cache).known(&objects, "p").await;
+    let known = remote(&cache).known(&objects, "p", Some(&Selector::default())).await;
     let failed: Vec<_> = known.iter().filter_map(KnownCatalog::problem).collect();
     assert!(failed.is_empty(), "{failed:?}");
 }
@@ -286,6 +287,35 @@ async fn a_copy_that_came_after_the_last_look_is_not_stale() {
     put(remote.store(), "a", "1", BLOBS);
     assert_eq!(look(&catalogs, &object).await.problem(), None);
     assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 0"));
+}
+
+// catalogs.md 4.3: the server never answers.
+#[rstest]
+#[case::an_older_copy(true, true)]
+#[case::not_selected(false, true)]
+#[case::not_selected_and_no_copy(false, false)]
+#[tokio::test]
+async fn a_download_is_waited_for_where_nothing_older_can_be_used(
+    #[case] selected: bool,
+    #[case] older: bool,
+) {
+    let cache = tempfile::tempdir().unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let object = object("a", &format!("http://{}", silent.local_addr().unwrap()), "2");
+    let catalogs = remote(&cache);
+    let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
+    if older {
+        put(remote.store(), "a", "1", BLOBS);
+    }
+    let name = if selected { "a" } else { "b" };
+    let name = [(label::METADATA_NAME.to_owned(), name.to_owned())].into();
+    let selector = LabelSelector { match_labels: Some(name), ..LabelSelector::default() };
+    let selector = Selector::new(Some(&selector)).unwrap();
+    let began = std::time::Instant::now();
+    let known = catalogs.known(&[object], "p", Some(&selector)).await.remove(0);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(known.problem(), Some(&CatalogProblem::NotCached));
+    assert_eq!(bundles(&known), older.then_some(1));
 }
 
 async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
@@ -409,10 +439,10 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
         put(&store, name, "1", BLOBS);
         object(name, &base, "1")
     });
-    let known = catalogs.known(&objects, "p").await;
+    let known = catalogs.known(&objects, "p", Some(&Selector::default())).await;
     assert!(known.iter().all(|known| known.problem().is_none()));
     objects[0].spec.availability_mode = Some(AvailabilityMode::Unavailable);
-    let known = catalogs.known(&objects, "p").await;
+    let known = catalogs.known(&objects, "p", Some(&Selector::default())).await;
     assert!(!known[0].as_catalog().enabled && known[0].as_catalog().content.is_none());
     let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
     assert_eq!(remote.store().catalogs(), ["b", "c"]);
@@ -548,5 +578,5 @@ fn looks_can_move_between_threads() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
     let catalogs = Catalogs::own(store);
-    is_send(&catalogs.known(&[], "p"));
+    is_send(&catalogs.known(&[], "p", None));
 }

@@ -8,7 +8,7 @@ use olm_api::keys::label;
 use olm_api::{AvailabilityMode, ClusterCatalog};
 
 use crate::catalog::{Content, PackageIndex};
-use crate::resolve::{Catalog, CatalogProblem};
+use crate::resolve::{Catalog, CatalogProblem, Selector};
 use crate::status::is_true;
 
 /// A catalog, as far as it is known, with its content for one package.
@@ -64,6 +64,11 @@ impl KnownCatalog {
     /// Says whether it is to be used.
     pub fn is_enabled(&self) -> bool {
         self.enabled
+    }
+
+    /// Says whether it is to be used for who has this selector.
+    pub fn is_selected(&self, selector: &Selector) -> bool {
+        self.enabled && selector.matches(&self.labels)
     }
 
     /// Returns what is wrong with it; a stale copy counts as wrong.
