@@ -41,12 +41,13 @@ pub async fn installed(
     let extensions = Api::<ClusterExtension>::all(client.clone()).list_metadata(params).await?;
     let revisions =
         Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone()).list(params).await?;
-    let readable = revisions.items.into_iter().filter_map(|guard| guard.0.ok());
-    let mut installed = revision::installed(readable);
+    let readable: Vec<_> = revisions.items.into_iter().filter_map(|guard| guard.0.ok()).collect();
+    let installed = revision::installed(&readable);
     let stays = extensions.items.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
     let extensions =
         stays.map(|it| Extension { name: it.name_any(), uid: it.uid().unwrap_or_default() });
-    Ok(extensions.filter_map(|it| installed.remove(&it).map(|set| (it.name, set))).collect())
+    let found = extensions.filter_map(|it| Some(((*installed.get(&it)?).clone(), it.name)));
+    Ok(found.map(|(set, name)| (name, set)).collect())
 }
 
 /// Reads which version of a package an extension had before everything lost its owner. A revision

@@ -104,13 +104,14 @@ impl ExtensionSnapshot {
         self.catalogs.iter().map(KnownCatalog::as_catalog).collect()
     }
 
-    /// Returns whether the answer depends on the installed bundles, with the kinds that this
-    /// defines.
-    fn counts_installed(&self) -> bool {
+    /// Returns whether the answer depends on the installed bundles, and if so, on the kinds that
+    /// these define, whatever they ask for themselves.
+    fn counts_installed(&self) -> Option<bool> {
         let catalogs = self.catalogs();
         let needs = self.question.needs(&catalogs, &self.options);
         let replaces = || self.question.replaces(&self.resolve(&catalogs));
-        needs.cluster && (needs.installed || replaces())
+        let counts = needs.cluster && (needs.installed || replaces());
+        counts.then(|| self.question.asks_for_kinds(&catalogs))
     }
 
     /// Resolves as the controller does, from catalogs that it has.
@@ -296,16 +297,18 @@ impl Cluster {
         let options = question.options(state.controller().resolution());
         let environment = Environment { resolving: name.to_owned(), ..state.environment.clone() };
         let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options };
-        if snapshot.counts_installed() {
-            snapshot.environment.providers = self.providers(state).await;
+        if let Some(kinds) = snapshot.counts_installed() {
+            snapshot.environment.providers = self.providers(state, kinds).await;
         }
         Ok(snapshot)
     }
 
-    /// Returns the installed bundles with the kinds that they define; read once.
-    async fn providers(&self, state: &ClusterState) -> Knowledge<Arc<Vec<Provider>>> {
-        let Knowledge::Known(known) = &state.environment.providers else {
-            return state.environment.providers.clone();
+    /// Returns the installed bundles; with the kinds that they define, read once, if `kinds` or one
+    /// of them asks for those.
+    async fn providers(&self, state: &ClusterState, kinds: bool) -> Knowledge<Arc<Vec<Provider>>> {
+        let known = match &state.environment.providers {
+            Knowledge::Known(known) if kinds || known.iter().any(Provider::asks_for_kinds) => known,
+            other => return other.clone(),
         };
         let reading = state.installed.iter().map(|(name, set)| async move {
             // As the controller: what cannot be read defines nothing.
@@ -328,7 +331,7 @@ impl Cluster {
         let state = self.state().await?;
         Ok(resolve::dependents(&Environment {
             resolving: extension.to_owned(),
-            providers: self.providers(state).await,
+            providers: self.providers(state, false).await,
             ..state.environment.clone()
         }))
     }

@@ -2,8 +2,9 @@
 //! the API server and the installed bundles.
 //!
 //! The served kinds are cached, and read again when a CRD or an APIService is added or removed. The
-//! installed bundles are read when a resolution asks for them. Extensions whose resolution depended on
-//! any of this are reconciled when it changes.
+//! installed bundles are those of the revisions that the watches have brought; the content of these
+//! is read only where a constraint asks for kinds, once. Extensions whose resolution depended on any
+//! of this are reconciled when it changes.
 //!
 //! Source: resolution.md 5.2.
 
@@ -14,22 +15,24 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Api, ListParams};
-use kube::core::PartialObjectMeta;
+use kube::api::Api;
+use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::reflector::Store;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use olm_api::ClusterObjectSet;
-use olm_cluster::{built_in_kinds, classic_providers, content, installed, kinds};
+use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_cluster::{built_in_kinds, classic_providers, content, kinds};
 use olm_core::extension::holds::Awaited;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
 use olm_core::revision::{provider, served_kinds};
 use olm_core::version::Version;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::Instant;
 
 use super::refusals::Refusals;
 use crate::by_key::ByKey;
-use crate::cluster::{self, Sentence};
+use crate::cluster::{self, Sentence, join_bounded};
+use crate::revision::KnownRevisions;
 
 /// The delays of reading the served kinds after a change of a CRD or an APIService: the API server
 /// lists a new kind some time after the object that defines it.
@@ -48,11 +51,15 @@ const CLASSIC: Duration = Duration::from_mins(1);
 pub struct DiscoveryCache {
     client: Client,
     system_namespace: String,
+    revisions: Arc<KnownRevisions>,
+    extensions: Store<DeserializeGuard<ClusterExtension>>,
     /// Whether bundles of OLM Classic count.
     classic: bool,
     served: watch::Sender<Option<Served>>,
     /// The kinds that revisions define, by uid: a revision never changes them.
     defined: ByKey<BTreeSet<GroupVersionKind>>,
+    /// Held while they are read, so that each is read once.
+    defining: Mutex<()>,
     wake: Arc<Notify>,
 }
 
@@ -73,13 +80,21 @@ impl DiscoveryCache {
     /// Returns an empty cache.
     ///
     /// With `classic`, `ClusterServiceVersion`s of OLM Classic count as installed, too.
-    pub fn new(client: Client, system_namespace: String, classic: bool) -> Self {
+    pub fn new(
+        revisions: Arc<KnownRevisions>,
+        extensions: Store<DeserializeGuard<ClusterExtension>>,
+        (client, system_namespace): (Client, String),
+        classic: bool,
+    ) -> Self {
         Self {
             client,
             system_namespace,
+            revisions,
+            extensions,
             classic,
             served: watch::Sender::new(None),
             defined: ByKey::default(),
+            defining: Mutex::default(),
             wake: Arc::default(),
         }
     }
@@ -159,44 +174,51 @@ impl DiscoveryCache {
         self.wake.notify_one();
     }
 
-    /// Returns the environment for the resolution of an extension; the installed bundles only if it
-    /// needs them.
-    pub(super) async fn snapshot(&self, extension: &str, installed: bool) -> Environment {
+    /// Returns the environment for the resolution of an extension, without the installed bundles.
+    pub(super) async fn snapshot(&self, extension: &str) -> Environment {
         let mut receiver = self.served.subscribe();
         // The sender lives as long as we do.
         let served = receiver.wait_for(Option::is_some).await;
         let served = served.ok().and_then(|served| served.clone());
-        let providers = if installed {
-            match self.providers().await {
-                Ok(providers) => Knowledge::Known(Arc::new(providers)),
-                Err(error) => {
-                    tracing::warn!(error = %Sentence(&error), "the installed bundles cannot be read");
-                    Knowledge::Unreadable
-                }
-            }
-        } else {
-            Knowledge::NotTold
-        };
         Environment {
             resolving: extension.to_owned(),
             kube_version: served.as_ref().and_then(|served| served.version.clone()),
             served: served.map(|served| served.kinds).unwrap_or_default(),
-            providers,
+            providers: Knowledge::NotTold,
         }
     }
 
-    /// Reads the installed bundles: the extensions that are not being removed and have a revision that
-    /// was rolled out.
-    async fn providers(&self) -> Result<Vec<Provider>, kube::Error> {
-        // What the API server remembers is as new as the event that brought us here.
-        let any = ListParams::default().match_any();
-        let mut providers = Vec::new();
-        let installed = installed(&self.client, &any).await?;
-        let uids: BTreeSet<_> = installed.iter().filter_map(|(_, one)| one.uid()).collect();
-        self.defined.lock().retain(|uid, _| uids.contains(uid));
-        for (name, revision) in installed {
-            let defined = self.defined(&revision).await;
-            providers.push(provider(&name, &revision, defined));
+    /// Returns the installed bundles: of the extensions that are not being removed and have a revision
+    /// that was rolled out. `own` are the revisions of the one that asks. The kinds that they define
+    /// are there if `kinds` or one of them asks for those.
+    pub(super) async fn installed(
+        &self,
+        own: (&str, &[ClusterObjectSet]),
+        kinds: bool,
+    ) -> Knowledge<Arc<Vec<Provider>>> {
+        match self.providers(own, kinds).await {
+            Ok(providers) => Knowledge::Known(Arc::new(providers)),
+            Err(error) => {
+                tracing::warn!(error = %Sentence(&error), "the installed bundles cannot be read");
+                Knowledge::Unreadable
+            }
+        }
+    }
+
+    async fn providers(
+        &self,
+        own: (&str, &[ClusterObjectSet]),
+        kinds: bool,
+    ) -> Result<Vec<Provider>, kube::Error> {
+        let installed = self.revisions.installed(&self.extensions, own).await?;
+        let with = |defined: &dyn Fn(&ClusterObjectSet) -> BTreeSet<GroupVersionKind>| {
+            let found = installed.iter().map(|(name, set)| provider(name, set, defined(set)));
+            found.collect::<Vec<_>>()
+        };
+        let mut providers = with(&|_| BTreeSet::new());
+        if kinds || providers.iter().any(Provider::asks_for_kinds) {
+            self.define(&installed).await;
+            providers = with(&|set| self.defined.get(&uid(set)).unwrap_or_default());
         }
         if self.classic {
             providers.extend(classic_providers(&self.client).await?);
@@ -204,25 +226,31 @@ impl DiscoveryCache {
         Ok(providers)
     }
 
-    /// Returns the kinds a revision defines; none if its content cannot be read.
-    async fn defined(&self, revision: &ClusterObjectSet) -> BTreeSet<GroupVersionKind> {
-        let uid = revision.uid().unwrap_or_default();
-        if let Some(kinds) = self.defined.get(&uid) {
-            return kinds;
-        }
+    /// Finds out which kinds the installed revisions define; what cannot be read defines none.
+    async fn define(&self, installed: &[(String, ClusterObjectSet)]) {
+        let _defining = self.defining.lock().await;
+        let uids: BTreeSet<_> = installed.iter().map(|(_, set)| uid(set)).collect();
+        self.defined.lock().retain(|uid, _| uids.contains(uid));
+        let missing = installed.iter().filter(|(_, set)| self.defined.get(&uid(set)).is_none());
+        let reading: Vec<_> = missing.map(|(_, set)| self.read_defined(set)).collect();
+        join_bounded(reading).await;
+    }
+
+    async fn read_defined(&self, revision: &ClusterObjectSet) {
         match content(&self.client, revision, &self.system_namespace).await {
             Ok(phases) => {
-                let kinds = served_kinds(&phases);
-                self.defined.put(&uid, Some(kinds.clone()));
-                kinds
+                self.defined.put(&uid(revision), Some(served_kinds(&phases)));
             }
             Err(error) => {
                 let name = revision.name_any();
                 tracing::debug!(error = %Sentence(&error), name, "the content of a revision cannot be read");
-                BTreeSet::new()
             }
         }
     }
+}
+
+fn uid(revision: &ClusterObjectSet) -> String {
+    revision.uid().unwrap_or_default()
 }
 
 /// Signals when a CRD or an APIService is added, changed or removed.
@@ -249,5 +277,106 @@ impl BuiltIn {
             }
         };
         Ok(Self { kinds, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use kube::runtime::reflector;
+    use olm_api::keys::{annotation, label};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An installed revision of an extension, whose content is in Secret `<extension>-1`.
+    fn revision(extension: &str, constraints: &Value) -> Value {
+        let secret = json!({"name": format!("{extension}-1"), "namespace": "s", "key": "k"});
+        json!({
+            "metadata": {"name": format!("{extension}-1"), "uid": format!("{extension}-1"),
+                "labels": {label::OWNER_NAME: extension},
+                "annotations": {annotation::BUNDLE_CONSTRAINTS: constraints.to_string()},
+                "ownerReferences": [{"apiVersion": olm_api::API_VERSION, "controller": true,
+                    "kind": label::OWNER_KIND_EXTENSION, "name": extension, "uid": extension}]},
+            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
+                "phases": [{"name": "p", "objects": [{"ref": secret}]}]},
+            "status": {"conditions": [{"type": "Succeeded", "status": "True", "reason": "x",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        })
+    }
+
+    fn fill<K>(writer: &mut reflector::store::Writer<K>, objects: &[Value])
+    where
+        K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned + Clone + 'static,
+    {
+        writer.apply_watcher_event(&watcher::Event::Init);
+        for object in objects {
+            let object = serde_json::from_value(object.clone()).unwrap();
+            writer.apply_watcher_event(&watcher::Event::InitApply(object));
+        }
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+    }
+
+    // resolution.md 5.2: two reconciles at a time, of which none asks what a watch brings
+    #[tokio::test]
+    async fn installed_bundles_are_known_and_their_kinds_are_read_once_if_one_asks() {
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let service = tower::service_fn({
+            let asked = Arc::clone(&asked);
+            move |request: Request<Body>| {
+                asked.lock().unwrap().push(request.uri().path().to_owned());
+                // A ConfigMap.
+                let content = "eyJhcGlWZXJzaW9uIjoidjEiLCJraW5kIjoiQ29uZmlnTWFwIn0=";
+                let secret = json!({"metadata": {"name": "x"}, "data": {"k": content}});
+                std::future::ready(Ok::<_, kube::Error>(Response::new(Body::from(
+                    secret.to_string().into_bytes(),
+                ))))
+            }
+        });
+        let client = Client::new(service, "default");
+        let (revisions, mut feed, _names) = KnownRevisions::new(client.clone(), "s".to_owned());
+        let (extensions, mut writer) = reflector::store();
+        let at = (client, "s".to_owned());
+        let cache = DiscoveryCache::new(revisions, extensions, at, false);
+        let extension = |name: &str| json!({"metadata": {"name": name, "uid": name}});
+        let mut leaving = extension("leaving");
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        fill(&mut writer, &[extension("asking"), extension("lamp"), extension("torch"), leaving]);
+        let package = json!([{"type": "olm.package.required",
+            "value": {"packageName": "p", "versionRange": ">=1.0.0"}}]);
+        let kind = json!([{"type": "olm.gvk.required",
+            "value": {"group": "g", "version": "v1", "kind": "K"}}]);
+        let stored = |of_lamp: &Value| {
+            let none = json!([]);
+            let all = [("lamp", of_lamp), ("torch", &none), ("leaving", &none)];
+            all.map(|(name, constraints)| revision(name, constraints))
+        };
+        let own: ClusterObjectSet = serde_json::from_value(revision("asking", &package)).unwrap();
+        let look = async |kinds| match cache.installed(("asking", &[own.clone()]), kinds).await {
+            Knowledge::Known(found) => {
+                let mut names: Vec<_> =
+                    found.iter().map(|it| it.origin.name().to_owned()).collect();
+                names.sort();
+                names
+            }
+            other => panic!("{other:?}"),
+        };
+        let all = ["asking", "lamp", "torch"];
+        fill(&mut feed.revisions, &stored(&package));
+        assert_eq!(look(false).await, all);
+        assert!(asked.lock().unwrap().is_empty());
+        fill(&mut feed.revisions, &stored(&kind));
+        let (one, other) = tokio::join!(look(false), look(true));
+        assert_eq!(
+            (one, other),
+            (all.map(str::to_owned).to_vec(), all.map(str::to_owned).to_vec())
+        );
+        let mut asked = asked.lock().unwrap().clone();
+        asked.sort();
+        let secret = |name: &str| format!("/api/v1/namespaces/s/secrets/{name}-1");
+        assert_eq!(asked, all.map(secret));
     }
 }

@@ -91,6 +91,6 @@ impl Attempt<'_> {
             return Vec::new();
         }
         let name = self.extension.object.name_any();
-        self.ctx.discovery.snapshot(&name, false).await.unserved(OPTIONAL_GROUPS)
+        self.ctx.discovery.snapshot(&name).await.unserved(OPTIONAL_GROUPS)
     }
 }

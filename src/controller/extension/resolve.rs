@@ -69,7 +69,11 @@ impl Attempt<'_> {
             let resolution = compute(|| question.resolve(catalogs, &nothing, options));
             return (resolution, nothing);
         }
-        let environment = discovery.snapshot(&name, needs.installed).await;
+        let mut environment = discovery.snapshot(&name).await;
+        let (own, kinds) = ((name.as_str(), self.revisions), question.asks_for_kinds(catalogs));
+        if needs.installed {
+            environment.providers = discovery.installed(own, kinds).await;
+        }
         let resolution = compute(|| question.resolve(catalogs, &environment, options));
         // Whoever needs what an update replaces has a say in it.
         let replaces = !needs.installed && question.replaces(&resolution);
@@ -77,7 +81,7 @@ impl Attempt<'_> {
         if !replaces {
             return (resolution, environment);
         }
-        let environment = discovery.snapshot(&name, true).await;
+        environment.providers = discovery.installed(own, kinds).await;
         let resolution = compute(|| question.resolve(catalogs, &environment, options));
         (resolution, environment)
     }

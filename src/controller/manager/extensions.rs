@@ -49,14 +49,18 @@ impl Manager {
             None => self.remote_catalogs()?,
         };
         let client = half.client.clone();
-        let (namespace, classic) = (self.args.namespace(), self.settings.counts_classic());
-        let discovery = extension::DiscoveryCache::new(client.clone(), namespace, classic);
         let (issuer, touched) = Issuer::new(client.clone(), self.args.namespace());
         let (pull_secrets, touched_copies) =
             PullSecrets::new(client.clone(), self.args.namespace());
         let (revisions, feed, touched_revisions) =
             KnownRevisions::new(client.clone(), self.args.namespace());
         let (seen, writers, touched_extensions) = Seen::new();
+        let discovery = extension::DiscoveryCache::new(
+            Arc::clone(&revisions),
+            seen.extensions.clone(),
+            (client.clone(), self.args.namespace()),
+            self.settings.counts_classic(),
+        );
         let (kept, pulled, passable) = extension::PerExtension::new();
         let guard = self.start_guard();
         let (rbac, rights, revision_rights) = RbacWatch::new();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher;
@@ -21,7 +22,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::extension::left_version;
-use olm_core::revision::referenced_secrets;
+use olm_core::revision::{Extension, installed, referenced_secrets, states};
 use olm_core::version::Version;
 
 use super::list::{is_owned, labelled_in, list_revisions, of_extension, select};
@@ -121,6 +122,51 @@ impl KnownRevisions {
         let versions = Versions::of(listed.version, &listed.revisions);
         self.written.put(&uid, Some(versions));
         Ok(listed.revisions)
+    }
+
+    /// Returns the installed revision of each extension that is not being removed, by its name; `own`
+    /// are the revisions of the one that asks. A revision that cannot be read is ignored.
+    ///
+    /// # Errors
+    /// Fails when they have to be read from the API server, and that fails.
+    pub async fn installed(
+        &self,
+        extensions: &Store<DeserializeGuard<ClusterExtension>>,
+        (asking, own): (&str, &[ClusterObjectSet]),
+    ) -> Result<Vec<(String, ClusterObjectSet)>, kube::Error> {
+        if !(is_complete(&self.store).await && is_complete(extensions).await) {
+            // What the API server remembers is as new as the event that brought us here.
+            let any = ListParams::default().match_any();
+            return olm_cluster::installed(&self.client, &any).await;
+        }
+        let sets = self.store.state();
+        let known = installed(sets.iter().filter_map(|set| set.0.as_ref().ok()));
+        let mut found = Vec::new();
+        for extension in extensions.state() {
+            let (name, meta) = (extension.name_any(), extension.meta());
+            if meta.deletion_timestamp.is_some() {
+                continue;
+            }
+            let set = if name == asking {
+                states(own).installed.cloned()
+            } else if let Ok(extension) = &extension.0
+                && self.is_behind(extension).await
+                && let Ok(listed) = list_revisions(&self.client, extension).await
+            {
+                states(&listed.revisions).installed.cloned()
+            } else {
+                let uid = meta.uid.clone().unwrap_or_default();
+                known.get(&Extension { name: name.clone(), uid }).copied().cloned()
+            };
+            found.extend(set.map(|set| (name, set)));
+        }
+        Ok(found)
+    }
+
+    /// Returns whether the watch has not brought yet what this process has written.
+    async fn is_behind(&self, extension: &ClusterExtension) -> bool {
+        let uid = extension.uid().unwrap_or_default();
+        self.written.lock().contains_key(&uid) && self.fresh(extension).await.is_none()
     }
 
     /// Notes that these are the revisions of an extension after this process has written the last of

@@ -89,7 +89,7 @@ fn upgrade(name: &str, change: &SpecChange) -> String {
 /// that is rolled out (applying.md 9.3). `revisions` are sorted.
 pub fn counting<'a>(
     extension: &'a str,
-    revisions: &'a [ClusterObjectSet],
+    revisions: impl IntoIterator<Item = &'a ClusterObjectSet>,
 ) -> impl Iterator<Item = Bundle<'a>> {
     let states = states(revisions);
     let newest = states.rolling.last().copied();

@@ -179,6 +179,11 @@ impl Provider {
         &self.constraints
     }
 
+    /// Says whether one of its constraints may depend on the kinds that installed bundles define.
+    pub fn asks_for_kinds(&self) -> bool {
+        self.constraints.iter().any(Declared::asks_for_kinds)
+    }
+
     /// Says whether its own objects define a kind, or its properties name it.
     pub(super) fn provides(&self, kind: &GroupVersionKind) -> bool {
         self.apis.contains(kind) || self.kinds.contains(kind)

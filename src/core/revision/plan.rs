@@ -1,5 +1,6 @@
 //! Which revisions exist, whether another is needed, and what it looks like.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -113,21 +114,22 @@ pub struct States<'a> {
 }
 
 /// Sorts revisions by number, ties by name.
-pub fn sort(revisions: &mut [ClusterObjectSet]) {
+pub fn sort(revisions: &mut [impl Borrow<ClusterObjectSet>]) {
     revisions.sort_by(|a, b| {
-        let key = |set: &ClusterObjectSet| (set.spec.revision, set.metadata.name.clone());
-        key(a).cmp(&key(b))
+        let (a, b) = (a.borrow(), b.borrow());
+        let number = a.spec.revision.cmp(&b.spec.revision);
+        number.then_with(|| a.metadata.name.cmp(&b.metadata.name))
     });
 }
 
 /// Returns the revisions of each extension, sorted by number; what is not a revision of one is left
 /// out.
-pub fn by_extension(
-    sets: impl IntoIterator<Item = ClusterObjectSet>,
-) -> BTreeMap<Extension, Vec<ClusterObjectSet>> {
-    let mut found = BTreeMap::<Extension, Vec<ClusterObjectSet>>::new();
+pub fn by_extension<S: Borrow<ClusterObjectSet>>(
+    sets: impl IntoIterator<Item = S>,
+) -> BTreeMap<Extension, Vec<S>> {
+    let mut found = BTreeMap::<Extension, Vec<S>>::new();
     for set in sets {
-        if let Some(OwnerReference { name, uid, .. }) = extension_of(&set).cloned() {
+        if let Some(OwnerReference { name, uid, .. }) = extension_of(set.borrow()).cloned() {
             found.entry(Extension { name, uid }).or_default().push(set);
         }
     }
@@ -142,7 +144,7 @@ pub fn by_extension(
 /// `revisions` is sorted by [`sort`].
 ///
 /// Source: applying.md 1.2.
-pub fn states(revisions: &[ClusterObjectSet]) -> States<'_> {
+pub fn states<'a>(revisions: impl IntoIterator<Item = &'a ClusterObjectSet>) -> States<'a> {
     let mut states = States::default();
     for revision in revisions {
         if revision.spec.lifecycle_state == LifecycleState::Archived {

@@ -144,12 +144,11 @@ pub fn asked_uninstall_policies(annotations: &BTreeMap<String, String>) -> Vec<U
 }
 
 /// Returns the installed revision of every extension that has one.
-pub fn installed(
-    sets: impl IntoIterator<Item = ClusterObjectSet>,
-) -> BTreeMap<Extension, ClusterObjectSet> {
+pub fn installed<'a>(
+    sets: impl IntoIterator<Item = &'a ClusterObjectSet>,
+) -> BTreeMap<Extension, &'a ClusterObjectSet> {
     let all = by_extension(sets).into_iter();
-    all.filter_map(|(owner, revisions)| Some((owner, states(&revisions).installed?.clone())))
-        .collect()
+    all.filter_map(|(owner, revisions)| Some((owner, states(revisions).installed?))).collect()
 }
 
 /// Returns the kinds that the CRDs of a revision define, in the versions they serve.
@@ -247,7 +246,8 @@ mod tests {
             .unwrap()
         };
         // That the reference of another has the same UID hides nothing.
-        let found = installed([set("lamp", "u", 2), set("lamp", "u", 10), set("torch", "u", 50)]);
+        let sets = [set("lamp", "u", 2), set("lamp", "u", 10), set("torch", "u", 50)];
+        let found = installed(&sets);
         let names =
             found.iter().map(|(it, set)| (&*it.name, set.metadata.name.as_deref().unwrap()));
         assert_eq!(names.collect::<Vec<_>>(), [("lamp", "lamp-10"), ("torch", "torch-50")]);

@@ -69,7 +69,7 @@ impl More {
         let packages = catalogs.iter().filter(is_read).map(count).collect();
         let sets = Api::<ClusterObjectSet>::all(cluster.own_client().clone());
         let extensions = match sets.list(&ListParams::default()).await {
-            Ok(listed) => Some(origins(listed.items)),
+            Ok(listed) => Some(origins(&listed.items)),
             Err(error) => {
                 let why = failure(&error);
                 notice(&format!("note: the number of extensions per catalog is not known: {why}"));
@@ -89,7 +89,7 @@ impl More {
 }
 
 /// Counts the extensions by the catalog that what they run came from.
-fn origins(sets: Vec<ClusterObjectSet>) -> BTreeMap<String, usize> {
+fn origins(sets: &[ClusterObjectSet]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for set in revision::installed(sets).values() {
         if let Some(catalog) = Origin::of(set).catalog {

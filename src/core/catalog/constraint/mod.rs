@@ -85,6 +85,24 @@ impl Declared {
         };
         properties.iter().enumerate().filter_map(declared).collect()
     }
+
+    /// Says whether its verdict may depend on the kinds that installed bundles define.
+    pub(crate) fn asks_for_kinds(&self) -> bool {
+        self.constraint.as_ref().is_ok_and(Constraint::asks_for_kinds)
+    }
+}
+
+impl Constraint {
+    fn asks_for_kinds(&self) -> bool {
+        match &self.demand {
+            Demand::Package { .. } => false,
+            // The kinds of a bundle are among what rules query.
+            Demand::Kind(_) | Demand::Cel(_) => true,
+            Demand::All(parts) | Demand::Any(parts) | Demand::Not(parts) => {
+                parts.iter().any(Self::asks_for_kinds)
+            }
+        }
+    }
 }
 
 impl GroupVersionKind {

@@ -17,7 +17,7 @@ use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
 use super::rollout::{Rollout, Unfinished};
 use crate::bundle::is_subdomain;
-use crate::catalog::Lifecycle;
+use crate::catalog::{Bundle, Declared, Lifecycle};
 use crate::error::{Classify, Disposition, quote};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
@@ -214,12 +214,23 @@ impl Question {
         if !needs.cluster {
             return needs;
         }
-        let packages = catalogs.iter().filter_map(|it| it.package(&self.filter.package_name));
-        for bundle in packages.flat_map(|package| &package.bundles) {
+        for bundle in self.bundles(catalogs) {
             needs.installed |= bundle.dependencies().next().is_some();
             needs.kubernetes |= bundle.min_kube_version.is_some();
         }
         needs
+    }
+
+    /// Returns whether the kinds that installed bundles define count; they also do where one of those
+    /// asks for kinds ([`Provider::asks_for_kinds`](crate::resolve::Provider::asks_for_kinds)).
+    pub fn asks_for_kinds(&self, catalogs: &[Catalog<'_>]) -> bool {
+        let mut constraints = self.bundles(catalogs).flat_map(|bundle| &bundle.constraints);
+        constraints.any(Declared::asks_for_kinds)
+    }
+
+    fn bundles<'a>(&self, catalogs: &[Catalog<'a>]) -> impl Iterator<Item = &'a Bundle> {
+        let packages = catalogs.iter().filter_map(|it| it.package(&self.filter.package_name));
+        packages.flat_map(|package| &package.bundles)
     }
 
     /// Returns what counts of the cluster: nothing where constraints are passed over or refused.

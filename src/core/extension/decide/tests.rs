@@ -533,22 +533,35 @@ fn the_deciding_request_is_that_of_the_approved_version() {
 #[test]
 fn the_cluster_counts_only_for_what_asks_for_it() {
     let plain = content(&["1.0.0"]);
-    let blob = json!({
-        "schema": "olm.bundle", "package": "kettle", "name": "kettle.v1", "image": "i",
-        "properties": [
-            {"type": "olm.package", "value": {"version": "1.0.0"}},
-            {"type": "olm.package.required",
-                "value": {"packageName": "water", "versionRange": ">=1.0.0"}},
-        ],
-    });
-    let needy = Content::from_lines([blob.to_string().as_str()]).unwrap();
+    let with = |kind: &str, value: Value| {
+        let blob = json!({
+            "schema": "olm.bundle", "package": "kettle", "name": "kettle.v1", "image": "i",
+            "properties": [
+                {"type": "olm.package", "value": {"version": "1.0.0"}},
+                {"type": kind, "value": value},
+            ],
+        });
+        Content::from_lines([blob.to_string().as_str()]).unwrap()
+    };
+    let package = json!({"packageName": "water", "versionRange": ">=1.0.0"});
+    let needy = with("olm.package.required", package.clone());
     let asks = |content: &Content, annotations: &[(&str, &str)]| {
         let question = question(None, annotations);
         question.needs(&[catalog(Some(content))], &Options::default())
     };
     let nothing = Needs { cluster: true, installed: false, kubernetes: false };
     assert_eq!(asks(&plain, &[]), nothing);
-    assert!(asks(&needy, &[]).installed);
+    assert_eq!(asks(&needy, &[]), Needs { installed: true, ..nothing });
+    assert!(!question(None, &[]).asks_for_kinds(&[catalog(Some(&needy))]));
+    let kind = json!({"group": "example.com", "version": "v1", "kind": "Water"});
+    let any = json!({"any": {"constraints": [{"package": package}, {"gvk": kind}]}});
+    let rule = json!({"cel": {"rule": "true"}});
+    for (property, value) in
+        [("olm.gvk.required", kind), ("olm.constraint", any), ("olm.constraint", rule)]
+    {
+        let content = with(property, value);
+        assert!(question(None, &[]).asks_for_kinds(&[catalog(Some(&content))]), "{property}");
+    }
     let forced = asks(&needy, &[(policy::FORCE, "constraints")]);
     assert!(!forced.cluster && !forced.installed);
 }
