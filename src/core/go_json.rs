@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::yaml::go_float;
 
@@ -34,17 +34,20 @@ pub fn push_value(out: &mut String, value: &Value) {
         Value::Array(items) => {
             push_joined(out, ('[', ']'), items.iter(), push_value);
         }
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            // The map is sorted unless a feature of the JSON crate keeps insertion order.
-            entries.sort_by(|a, b| a.0.cmp(b.0));
-            push_joined(out, ('{', '}'), entries.into_iter(), |out, (key, value)| {
-                push_string(out, key);
-                out.push(':');
-                push_value(out, value);
-            });
-        }
+        Value::Object(map) => push_object(out, map),
     }
+}
+
+/// Appends the JSON text of an object.
+pub fn push_object(out: &mut String, map: &Map<String, Value>) {
+    let mut entries: Vec<_> = map.iter().collect();
+    // The map is sorted unless a feature of the JSON crate keeps insertion order.
+    entries.sort_by(|a, b| a.0.cmp(b.0));
+    push_joined(out, ('{', '}'), entries.into_iter(), |out, (key, value)| {
+        push_string(out, key);
+        out.push(':');
+        push_value(out, value);
+    });
 }
 
 /// Appends items between two brackets, separated by commas.

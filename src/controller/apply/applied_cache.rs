@@ -8,7 +8,6 @@ use olm_core::go_json;
 use olm_core::object::{Identity, Object};
 use olm_core::revision::fingerprint;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::by_key::ByKey;
@@ -89,8 +88,7 @@ impl AppliedCache {
 
     /// Returns whether `live` is unchanged since `content` was applied.
     pub fn is_current(&self, revision: &str, content: &Object, live: &Object) -> bool {
-        let entries = self.entries.lock();
-        let known = entries.get(revision).and_then(|known| known.get(&content.identity()));
+        let known = self.known(revision, content);
         known.is_some_and(|known| {
             known.content == digest(content) && known.live == fingerprint(content, live)
         })
@@ -104,11 +102,17 @@ impl AppliedCache {
         content: &Object,
         version: &str,
     ) -> Option<Option<Unready>> {
-        let entries = self.entries.lock();
-        let known = entries.get(revision)?.get(&content.identity())?;
-        let probed = known.probed.as_ref()?;
+        let known = self.known(revision, content)?;
+        let probed = known.probed?;
         let same = probed.version == version && probed.generation == generation;
-        (same && known.content == digest(content)).then(|| probed.failing.clone())
+        (same && known.content == digest(content)).then_some(probed.failing)
+    }
+
+    /// Returns what is known of an object. What it is compared with is computed after that, while
+    /// others use the cache.
+    fn known(&self, revision: &str, content: &Object) -> Option<Entry> {
+        let object = content.identity();
+        self.entries.lock().get(revision)?.get(&object).cloned()
     }
 
     /// Remembers whether an object that was applied is ready as it is in `live`.
@@ -158,7 +162,9 @@ fn version(live: &Object) -> Option<String> {
 }
 
 fn digest(content: &Object) -> [u8; 32] {
-    Sha256::digest(go_json::to_string(&Value::Object(content.0.clone()))).into()
+    let mut text = String::new();
+    go_json::push_object(&mut text, &content.0);
+    Sha256::digest(text).into()
 }
 
 #[cfg(test)]
