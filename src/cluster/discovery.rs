@@ -68,7 +68,9 @@ pub async fn left_version(
 
 /// Reads the ClusterServiceVersions of OLM Classic; none if it is not installed.
 pub async fn classic_providers(client: &Client) -> Result<Vec<Provider>, kube::Error> {
-    let listed = read(client, CSVS_PATH).await?.unwrap_or_default();
+    // There is a copy of each in every namespace.
+    let path = format!("{CSVS_PATH}&labelSelector=%21{}", label::COPIED_FROM);
+    let listed = read(client, &path).await?.unwrap_or_default();
     let items = listed["items"].as_array().into_iter().flatten();
     Ok(items.filter_map(csv_provider).collect())
 }

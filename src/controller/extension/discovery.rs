@@ -55,6 +55,8 @@ pub struct DiscoveryCache {
     extensions: Store<DeserializeGuard<ClusterExtension>>,
     /// Whether bundles of OLM Classic count.
     classic: bool,
+    /// These bundles, once somebody has asked for them since it was time to read them again.
+    csvs: Mutex<Option<Vec<Provider>>>,
     served: watch::Sender<Option<Served>>,
     /// The kinds that revisions define, by uid: a revision never changes them.
     defined: ByKey<BTreeSet<GroupVersionKind>>,
@@ -92,6 +94,7 @@ impl DiscoveryCache {
             revisions,
             extensions,
             classic,
+            csvs: Mutex::default(),
             served: watch::Sender::new(None),
             defined: ByKey::default(),
             defining: Mutex::default(),
@@ -128,7 +131,13 @@ impl DiscoveryCache {
                     due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
                 }
                 // Nobody is told of changes of OLM Classic: its objects change all the time.
-                _ = classic.tick(), if self.classic => self.changed(),
+                _ = classic.tick(), if self.classic => {
+                    // Where they are being read at this moment, they are new.
+                    if let Ok(mut csvs) = self.csvs.try_lock() {
+                        *csvs = None;
+                    }
+                    self.changed();
+                }
                 Some(()) = changes.next() => {
                     step = 0;
                     due = due.min(Instant::now() + AFTER_CHANGE[0]);
@@ -221,7 +230,12 @@ impl DiscoveryCache {
             providers = with(&|set| self.defined.get(&uid(set)).unwrap_or_default());
         }
         if self.classic {
-            providers.extend(classic_providers(&self.client).await?);
+            let mut csvs = self.csvs.lock().await;
+            let known = match csvs.take() {
+                Some(known) => known,
+                None => classic_providers(&self.client).await?,
+            };
+            providers.extend_from_slice(csvs.insert(known));
         }
         Ok(providers)
     }
@@ -288,6 +302,7 @@ mod tests {
     use kube::client::Body;
     use kube::runtime::reflector;
     use olm_api::keys::{annotation, label};
+    use olm_core::revision::CSVS_PATH;
     use serde_json::{Value, json};
 
     use super::*;
@@ -320,14 +335,15 @@ mod tests {
         writer.apply_watcher_event(&watcher::Event::InitDone);
     }
 
-    // resolution.md 5.2: two reconciles at a time, of which none asks what a watch brings
+    // resolution.md 5.2: two reconciles at a time, of which none asks what a watch brings, and one
+    // asks for what OLM Classic has installed
     #[tokio::test]
     async fn installed_bundles_are_known_and_their_kinds_are_read_once_if_one_asks() {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let service = tower::service_fn({
             let asked = Arc::clone(&asked);
             move |request: Request<Body>| {
-                asked.lock().unwrap().push(request.uri().path().to_owned());
+                asked.lock().unwrap().push(request.uri().to_string());
                 // A ConfigMap.
                 let content = "eyJhcGlWZXJzaW9uIjoidjEiLCJraW5kIjoiQ29uZmlnTWFwIn0=";
                 let secret = json!({"metadata": {"name": "x"}, "data": {"k": content}});
@@ -340,7 +356,7 @@ mod tests {
         let (revisions, mut feed, _names) = KnownRevisions::new(client.clone(), "s".to_owned());
         let (extensions, mut writer) = reflector::store();
         let at = (client, "s".to_owned());
-        let cache = DiscoveryCache::new(revisions, extensions, at, false);
+        let cache = DiscoveryCache::new(revisions, extensions, at, true);
         let extension = |name: &str| json!({"metadata": {"name": name, "uid": name}});
         let mut leaving = extension("leaving");
         leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -367,7 +383,8 @@ mod tests {
         let all = ["asking", "lamp", "torch"];
         fill(&mut feed.revisions, &stored(&package));
         assert_eq!(look(false).await, all);
-        assert!(asked.lock().unwrap().is_empty());
+        let csvs = format!("{CSVS_PATH}&labelSelector=%21{}", label::COPIED_FROM);
+        assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), [csvs]);
         fill(&mut feed.revisions, &stored(&kind));
         let (one, other) = tokio::join!(look(false), look(true));
         assert_eq!(
