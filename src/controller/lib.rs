@@ -16,6 +16,7 @@
 //! | extensions, revisions, catalogs, without managed fields | stores of the watches | what exists | it is deleted |
 //! | metadata of content Secrets; names of accounts | the same | what exists | it is deleted |
 //! | served kinds | `cluster/kinds.rs` | what is asked for | CRDs or `APIService`s change |
+//! | kinds of installed revisions; installed `ClusterServiceVersion`s; generation and times of CRDs | `extension/discovery.rs` | what exists | the revision goes; after a minute; the CRD goes |
 //! | subjects and roles of bindings | `rbac_watch.rs` | what exists | nothing has waited for rights for a minute |
 //! | clients of accounts | `account` | 1,024 | more are needed: the least recently used |
 //! | verdicts on readers of metrics | `server/auth.rs` | 1,024 of each sort | they expire, or more are needed |

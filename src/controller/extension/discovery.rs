@@ -1,25 +1,28 @@
 //! The state of the cluster that constraints are checked against: the served kinds, the version of
 //! the API server and the installed bundles.
 //!
-//! The served kinds are cached, and read again when a CRD or an APIService is added or removed. The
+//! The served kinds are cached, and read again when a CRD or an APIService is added, changed or removed. The
 //! installed bundles are those of the revisions that the watches have brought; the content of these
 //! is read only where a constraint asks for kinds, once. Extensions whose resolution depended on any
 //! of this are reconciled when it changes.
 //!
 //! Source: resolution.md 5.2.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::Store;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Client, ResourceExt as _};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, Resource as _, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_cluster::{built_in_kinds, classic_providers, content, kinds};
 use olm_core::extension::holds::Awaited;
@@ -63,6 +66,18 @@ pub struct DiscoveryCache {
     /// Held while they are read, so that each is read once.
     defining: Mutex<()>,
     wake: Arc<Notify>,
+}
+
+type Crd = PartialObjectMeta<CustomResourceDefinition>;
+
+/// What of a CRD changes with what it defines.
+#[derive(Debug, Clone, PartialEq)]
+struct Definition {
+    uid: Option<String>,
+    generation: Option<i64>,
+    is_leaving: bool,
+    /// When each part of its status was written.
+    statuses: Vec<Option<Time>>,
 }
 
 /// The part that stays the same while the API server does.
@@ -267,17 +282,52 @@ fn uid(revision: &ClusterObjectSet) -> String {
     revision.uid().unwrap_or_default()
 }
 
-/// Signals when a CRD or an APIService is added, changed or removed.
+/// Signals when a CRD is added, changed or removed, or an APIService.
 fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
-    let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
+    let crds = Api::<Crd>::all(client.clone());
     let services = Api::<PartialObjectMeta<APIService>>::all(client.clone());
-    let crds = cluster::changes(crds, watcher::Config::default())
-        .touched_objects()
-        .filter_map(|change| async { change.ok().map(drop) });
+    let mut known = HashMap::new();
+    let crds = cluster::watched(crds, watcher::Config::default(), |metadata| {
+        if let Some(entries) = &mut metadata.managed_fields {
+            entries.retain(|entry| entry.subresource.is_some());
+        }
+    })
+    .filter_map(move |event| ready(event.ok().filter(|it| defines(it, &mut known)).map(drop)));
     let services = cluster::changes(services, watcher::Config::default())
         .touched_objects()
         .filter_map(|change| async { change.ok().map(drop) });
     futures::stream::select(crds, services)
+}
+
+/// Returns whether an event of the watch of CRDs may change what is served: not where only labels,
+/// annotations or owners of a known one have changed. When its status was written stands in its
+/// managed fields.
+fn defines(event: &Event<Crd>, known: &mut HashMap<String, Definition>) -> bool {
+    match event {
+        Event::Init => known.clear(),
+        Event::InitApply(crd) => drop(known.insert(crd.name_any(), definition(crd))),
+        Event::InitDone => return true,
+        Event::Apply(crd) => {
+            let now = definition(crd);
+            return known.insert(crd.name_any(), now.clone()) != Some(now);
+        }
+        Event::Delete(crd) => {
+            known.remove(&crd.name_any());
+            return true;
+        }
+    }
+    false
+}
+
+fn definition(crd: &Crd) -> Definition {
+    let metadata = crd.meta();
+    let statuses = metadata.managed_fields.iter().flatten().map(|entry| entry.time.clone());
+    Definition {
+        uid: metadata.uid.clone(),
+        generation: metadata.generation,
+        is_leaving: metadata.deletion_timestamp.is_some(),
+        statuses: statuses.collect(),
+    }
 }
 
 impl BuiltIn {
@@ -303,6 +353,7 @@ mod tests {
     use kube::runtime::reflector;
     use olm_api::keys::{annotation, label};
     use olm_core::revision::CSVS_PATH;
+    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
@@ -333,6 +384,32 @@ mod tests {
             writer.apply_watcher_event(&watcher::Event::InitApply(object));
         }
         writer.apply_watcher_event(&watcher::Event::InitDone);
+    }
+
+    // resolution.md 5.2: what a revision writes on a CRD changes nothing
+    #[rstest]
+    #[case::a_label(json!({"labels": {"a": "b"}}), false)]
+    #[case::its_spec(json!({"generation": 2}), true)]
+    #[case::its_status(json!({"managedFields": [
+        {"subresource": "status", "time": "2026-01-01T00:00:01Z"}]}), true)]
+    #[case::leaving(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), true)]
+    #[case::another(json!({"uid": "2"}), true)]
+    #[case::added(json!({"name": "b"}), true)]
+    fn a_crd_that_defines_the_same_causes_no_read(#[case] change: Value, #[case] want: bool) {
+        let crd = |change: &Value| -> Crd {
+            let mut metadata = json!({"name": "a", "uid": "1", "generation": 1, "managedFields": [
+                {"subresource": "status", "time": "2026-01-01T00:00:00Z"}]});
+            let changed = change.as_object().unwrap().clone();
+            metadata.as_object_mut().unwrap().extend(changed);
+            serde_json::from_value(json!({"metadata": metadata})).unwrap()
+        };
+        let (mut known, before) = (HashMap::new(), crd(&json!({})));
+        assert!(!defines(&Event::Init, &mut known));
+        assert!(!defines(&Event::InitApply(before), &mut known));
+        assert!(defines(&Event::InitDone, &mut known));
+        assert_eq!(defines(&Event::Apply(crd(&change)), &mut known), want);
+        assert!(!defines(&Event::Apply(crd(&change)), &mut known));
+        assert!(defines(&Event::Delete(crd(&change)), &mut known));
     }
 
     // resolution.md 5.2: two reconciles at a time, of which none asks what a watch brings, and one
@@ -371,7 +448,10 @@ mod tests {
             all.map(|(name, constraints)| revision(name, constraints))
         };
         let own: ClusterObjectSet = serde_json::from_value(revision("asking", &package)).unwrap();
-        let look = async |kinds| match cache.installed(("asking", &[own.clone()]), kinds).await {
+        let look = async |kinds| match cache
+            .installed(("asking", std::slice::from_ref(&own)), kinds)
+            .await
+        {
             Knowledge::Known(found) => {
                 let mut names: Vec<_> =
                     found.iter().map(|it| it.origin.name().to_owned()).collect();
