@@ -19,14 +19,19 @@ use crate::tls::CurrentProfile;
 const LINGER: Duration = Duration::from_secs(5);
 
 impl Manager {
-    /// Listens for probes of health and for scrapes of metrics.
-    pub(super) fn start_endpoints(&mut self, catalogs: bool) -> anyhow::Result<()> {
+    /// Listens for probes of health.
+    pub(super) fn start_probes(&mut self) -> anyhow::Result<()> {
         if let Listen::At(address) = self.args.health_probe_bind_address {
             let listener = self.bind("health", address)?;
             let routes = server::health::routes(Arc::clone(&self.health));
             let listener = Limited::new(listener, Limits::HEALTH, self.metrics.clone())?;
             self.serve("health endpoints", listener, None, routes);
         }
+        Ok(())
+    }
+
+    /// Listens for scrapes of metrics.
+    pub(super) fn start_metrics(&mut self, catalogs: bool) -> anyhow::Result<()> {
         let default = if catalogs { 7443 } else { 8443 };
         let metrics = match (self.args.metrics_bind_address, &self.certificates) {
             (Some(Listen::At(_)), None) => {

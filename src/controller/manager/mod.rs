@@ -1,7 +1,7 @@
 //! Starts the parts in order, and stops them in order.
 //!
 //! Addresses are bound and folders opened before any controller starts, so that what is wrong with
-//! the configuration is said at once. What serves runs at once; what acts begins in its turn: when
+//! the configuration is said at once; probes are answered before that. What serves runs at once; what acts begins in its turn: when
 //! the rights of this process are limited and, with leader election, its lease is held. A part that
 //! ends by itself, or a lease that is lost, ends the process; so does an API server whose etcd was
 //! restored: the process that follows reads everything anew.
@@ -166,6 +166,8 @@ impl Manager {
 
     fn start(&mut self, components: &[Component]) -> anyhow::Result<()> {
         let runs = |component| components.contains(&component);
+        // What is stored is verified as it is opened, which may take minutes.
+        self.start_probes()?;
         let mut folders = Vec::new();
         if runs(Component::Catalogs) {
             folders.push(self.args.cache_dir.clone());
@@ -197,7 +199,7 @@ impl Manager {
             let run = async move { credentials.run().await };
             self.parts.keep("registry credentials", run);
         }
-        self.start_endpoints(runs(Component::Catalogs))?;
+        self.start_metrics(runs(Component::Catalogs))?;
         self.follow_profile();
         self.start_certificates(half);
         let needed = self.needed_rights(components);
