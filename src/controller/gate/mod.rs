@@ -13,6 +13,7 @@ mod platform;
 mod watched;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -28,6 +29,7 @@ use olm_core::status::Statement;
 use olm_core::version::Version;
 
 use crate::cluster::{RequestError, is_complete, told};
+use crate::revision::KnownRevisions;
 use crate::telemetry::Metrics;
 use watched::{Observed, Watched};
 
@@ -66,7 +68,15 @@ pub struct Gate {
     /// The exchange of data with extensions.
     pub platform: Platform,
     /// The extensions, where they are worked on in this process.
-    pub extensions: Option<Store<DeserializeGuard<ClusterExtension>>>,
+    pub known: Option<Known>,
+}
+
+/// What this process has watches of for other reasons.
+pub struct Known {
+    /// The extensions.
+    pub extensions: Store<DeserializeGuard<ClusterExtension>>,
+    /// Their revisions.
+    pub revisions: Arc<KnownRevisions>,
 }
 
 /// What the gate remembers from one look to the next.
@@ -100,14 +110,15 @@ impl Gate {
             () = &mut shutdown => return,
         };
         let ways_out = told(&self.platform.ways_out);
-        let mut watched = Watched::new(&self.client, given, ways_out);
+        let revisions = self.known.as_ref().map(|known| &*known.revisions);
+        let mut watched = Watched::new((&self.client, revisions), given, ways_out);
         let mut memory = Memory::default();
         tokio::select! {
             () = watched.begin(RETRY) => {}
             () = &mut shutdown => return,
         }
-        if let Some(extensions) = &self.extensions {
-            is_complete(extensions).await;
+        if let Some(known) = &self.known {
+            is_complete(&known.extensions).await;
         }
         loop {
             let pause = self.look(watched.observed(), &mut memory).await;
@@ -243,7 +254,7 @@ impl Gate {
 
     /// Returns the text of an extension's condition that explains how to release its hold.
     fn way_out(&self, extension: &str, verdict: &Statement) -> Option<String> {
-        let found = self.extensions.as_ref()?.get(&ObjectRef::new(extension))?;
+        let found = self.known.as_ref()?.extensions.get(&ObjectRef::new(extension))?;
         let condition = found.0.as_ref().ok()?.condition(types::PLATFORM_UPGRADEABLE)?;
         gate::way_out(verdict, &condition.message).map(str::to_owned)
     }

@@ -1,25 +1,26 @@
 //! The input of the verdict, from the watches: the version of the cluster and the relevant
 //! revisions.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, Stream, StreamExt as _};
 use futures::{FutureExt as _, TryStreamExt as _};
 use kube::api::Api;
-use kube::core::{DeserializeGuard, ObjectMeta};
+use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use olm_api::{ClusterObjectSet, keys};
 use olm_core::extension::counting;
 use olm_core::gate::{Bundle, MinorRelease};
-use olm_core::revision::{Extension, Kin, by_extension, keep_makers};
+use olm_core::revision::{Kin, by_extension, extension_of, keep_makers};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::openshift;
-use crate::cluster;
+use crate::cluster::{self, told};
+use crate::revision::KnownRevisions;
 
 /// The state at one moment.
 pub(super) struct Observed {
@@ -29,19 +30,15 @@ pub(super) struct Observed {
     pub(super) revisions: Revisions,
 }
 
-/// The revisions of all extensions.
-#[derive(Default)]
-pub(super) struct Revisions {
-    /// Those that can be read.
-    readable: BTreeMap<Extension, Vec<ClusterObjectSet>>,
-    /// Metadata of those that do not follow their schema. Nobody can say whether they are
-    /// installed, so they count.
-    unreadable: Vec<ObjectMeta>,
-}
+/// The revisions of all extensions. Nobody can say of those that do not follow their schema whether
+/// they are installed, so they count.
+pub(super) struct Revisions(Vec<Arc<Guarded>>);
+
+type Guarded = DeserializeGuard<ClusterObjectSet>;
 
 pub(super) struct Watched {
     news: BoxStream<'static, News>,
-    revisions: Store<DeserializeGuard<ClusterObjectSet>>,
+    revisions: Store<Guarded>,
     /// The release to judge by, where the cluster does not say it.
     given: Option<MinorRelease>,
     /// The `ClusterVersion`, if there is one.
@@ -57,33 +54,24 @@ enum News {
 }
 
 impl Watched {
-    /// Returns the watches, which bring something while they are waited for.
+    /// Returns the watches, which bring something while they are waited for; revisions are watched
+    /// where they are not known already.
     pub(super) fn new(
-        client: &Client,
+        (client, known): (&Client, Option<&KnownRevisions>),
         given: Option<MinorRelease>,
         ways_out: impl Stream<Item = ()> + Send + 'static,
     ) -> Self {
-        let owned = watcher::Config::default().labels(keys::label::OWNER_NAME);
-        let (store, writer) = reflector::store();
-        let revisions = Api::<DeserializeGuard<ClusterObjectSet>>::all(client.clone());
-        let revisions = cluster::watched(revisions, owned, keep_makers)
-            // The content decides nothing.
-            .map_ok(|event| {
-                event.modify(|revision| {
-                    if let Ok(revision) = &mut revision.0 {
-                        revision.spec.phases.clear();
-                    }
-                })
-            })
-            .reflect(writer)
-            .map(|_| News::Revisions);
+        let (store, changes) = match known {
+            Some(known) => (known.store.clone(), told(&known.changed).boxed()),
+            None => watch(client),
+        };
         let versions = match given {
             Some(_) => stream::pending().boxed(),
             None => cluster::named(openshift(client.clone(), "ClusterVersion"), "version")
                 .map(|found| News::ClusterVersion(found.map(|found| found.data)))
                 .boxed(),
         };
-        let revisions = stream::select(revisions, ways_out.map(|()| News::Revisions));
+        let revisions = stream::select(changes, ways_out).map(|()| News::Revisions);
         Self {
             news: stream::select(revisions, versions).boxed(),
             revisions: store,
@@ -135,41 +123,61 @@ impl Watched {
         if !self.looked {
             return None;
         }
-        let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
-        for guarded in self.revisions.state() {
-            match &guarded.0 {
-                Ok(revision) => readable.push(revision.clone()),
-                Err(invalid) => {
-                    let name = guarded.name_any();
-                    tracing::warn!(revision = name, error = %invalid.error, "unreadable, counted as installed");
-                    unreadable.push(invalid.metadata.clone());
-                }
+        let mut revisions = self.revisions.state();
+        revisions.retain(|set| set.labels().contains_key(keys::label::OWNER_NAME));
+        for guarded in &revisions {
+            if let Err(invalid) = &guarded.0 {
+                let name = guarded.name_any();
+                tracing::warn!(revision = name, error = %invalid.error, "unreadable, counted as installed");
             }
         }
         Some(Observed {
             given: self.given,
             cluster_version: self.cluster_version.clone(),
-            revisions: Revisions { readable: by_extension(readable), unreadable },
+            revisions: Revisions(revisions),
         })
     }
+}
+
+/// Watches the revisions, without their content, which decides nothing.
+fn watch(client: &Client) -> (Store<Guarded>, BoxStream<'static, ()>) {
+    let owned = watcher::Config::default().labels(keys::label::OWNER_NAME);
+    let (store, writer) = reflector::store();
+    let revisions = cluster::watched(Api::<Guarded>::all(client.clone()), owned, keep_makers)
+        .map_ok(|event| {
+            event.modify(|revision| {
+                if let Ok(revision) = &mut revision.0 {
+                    revision.spec.phases.clear();
+                }
+            })
+        })
+        .reflect(writer);
+    (store, revisions.map(drop).boxed())
 }
 
 impl Revisions {
     /// Returns the relevant bundles.
     pub(super) fn bundles(&self) -> impl Iterator<Item = Bundle<'_>> {
-        let unreadable = self.unreadable.iter().filter_map(|metadata| {
+        let unreadable = self.0.iter().filter_map(|guarded| {
+            let metadata = &guarded.0.as_ref().err()?.metadata;
             let extension = Kin::of(metadata, None).extension()?;
             Some(Bundle::recorded(&extension.name, metadata))
         });
-        self.readable
-            .iter()
-            .flat_map(|(extension, revisions)| counting(&extension.name, revisions))
-            .chain(unreadable)
+        let readable = self.0.iter().filter_map(|guarded| guarded.0.as_ref().ok());
+        let readable = by_extension(readable).into_values().flat_map(|revisions| {
+            let extension = revisions.first().copied().and_then(extension_of);
+            extension.into_iter().flat_map(move |it| counting(&it.name, revisions.clone()))
+        });
+        readable.chain(unreadable)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use kube::core::ObjectMeta;
+    use kube::core::error_boundary::InvalidObject;
     use olm_api::ClusterObjectSetSpec;
     use olm_core::gate::{self, Cluster};
     use serde_json::json;
@@ -197,8 +205,10 @@ mod tests {
 
     #[test]
     fn an_unreadable_revision_counts_by_its_annotations() {
-        let revisions =
-            |name: &str| Revisions { unreadable: vec![metadata(name)], ..Revisions::default() };
+        let revisions = |name: &str| {
+            let invalid = InvalidObject { error: String::new(), metadata: metadata(name) };
+            Revisions(vec![Arc::new(DeserializeGuard(Err(invalid)))])
+        };
         assert_eq!(verdict(&revisions("lamp-1")), "False");
         assert_eq!(verdict(&revisions("tenant")), "True");
     }
@@ -209,7 +219,7 @@ mod tests {
             let spec = ClusterObjectSetSpec { revision: 1, ..ClusterObjectSetSpec::default() };
             let mut set = ClusterObjectSet::new(name, spec);
             set.metadata = metadata(name);
-            Revisions { readable: by_extension([set]), ..Revisions::default() }
+            Revisions(vec![Arc::new(DeserializeGuard(Ok(set)))])
         };
         assert_eq!(verdict(&revisions("lamp-1")), "False");
         assert_eq!(verdict(&revisions("lamp-2")), "True");

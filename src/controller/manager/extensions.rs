@@ -37,12 +37,12 @@ const ORPHAN_INTERVAL: Duration = Duration::from_hours(1);
 const PAYLOAD_VERSION: &str = "OPERATOR_IMAGE_VERSION";
 
 impl Manager {
-    /// Starts what works on extensions, and returns what it sees.
+    /// Starts what works on extensions, and returns what it knows of them and of their revisions.
     pub(super) fn start_extensions(
         &mut self,
         half: &Half,
         store: Option<Arc<Store>>,
-    ) -> anyhow::Result<Seen> {
+    ) -> anyhow::Result<gate::Known> {
         let bundles = self.cache("bundles")?;
         let catalogs = match store {
             Some(store) => Catalogs::own(store),
@@ -55,6 +55,8 @@ impl Manager {
         let (revisions, feed, touched_revisions) =
             KnownRevisions::new(client.clone(), self.args.namespace());
         let (seen, writers, touched_extensions) = Seen::new();
+        let known =
+            gate::Known { extensions: seen.extensions.clone(), revisions: Arc::clone(&revisions) };
         let discovery = extension::DiscoveryCache::new(
             Arc::clone(&revisions),
             seen.extensions.clone(),
@@ -118,7 +120,7 @@ impl Manager {
         let run = objectset::run(Arc::new(ctx), woken, self.shutdown.clone());
         self.act("ClusterObjectSet controller", half, run);
         self.start_chores(half, rbac);
-        Ok(seen)
+        Ok(known)
     }
 
     /// Starts what both reconcilers of extensions count on.
@@ -206,7 +208,7 @@ impl Manager {
         }
     }
 
-    pub(super) fn start_gate(&mut self, half: &Half, seen: Option<Seen>) {
+    pub(super) fn start_gate(&mut self, half: &Half, known: Option<gate::Known>) {
         let gate = gate::Gate {
             client: half.client.clone(),
             payload: std::env::var(PAYLOAD_VERSION).ok(),
@@ -214,7 +216,7 @@ impl Manager {
             given: self.args.platform_version,
             infers: self.args.infer_platform_version,
             platform: self.platform.clone(),
-            extensions: seen.map(|seen| seen.extensions),
+            known,
             metrics: self.metrics.clone(),
         };
         let run = gate.run(self.shutdown.clone());

@@ -184,13 +184,13 @@ impl Manager {
         };
         if runs(Component::Extensions) || runs(Component::Gate) {
             let extensions = self.half(Component::Extensions);
-            let seen = if runs(Component::Extensions) {
+            let known = if runs(Component::Extensions) {
                 Some(self.start_extensions(&extensions, store)?)
             } else {
                 None
             };
             if runs(Component::Gate) {
-                self.start_gate(&extensions, seen);
+                self.start_gate(&extensions, known);
             }
             half.get_or_insert(extensions);
         }

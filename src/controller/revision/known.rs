@@ -24,6 +24,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::extension::left_version;
 use olm_core::revision::{Extension, installed, referenced_secrets, states};
 use olm_core::version::Version;
+use tokio::sync::Notify;
 
 use super::list::{is_owned, labelled_in, list_revisions, of_extension, select};
 use crate::by_key::ByKey;
@@ -46,6 +47,8 @@ pub struct KnownRevisions {
     crds: Store<Crd>,
     /// Takes the names of extensions whose revisions have changed.
     touched: mpsc::UnboundedSender<String>,
+    /// Told of every change of `store`.
+    pub changed: Arc<Notify>,
     /// What stood on the cluster after this process had written, by UID of the extension.
     written: ByKey<Versions>,
 }
@@ -89,6 +92,7 @@ impl KnownRevisions {
             contents,
             crds,
             touched,
+            changed: Arc::default(),
             written: ByKey::default(),
         });
         let feed = Feed {
@@ -257,8 +261,9 @@ impl KnownRevisions {
                     self.touched(&set);
                 }
             }
-            watcher::Event::Init | watcher::Event::InitApply(_) => {}
+            watcher::Event::Init | watcher::Event::InitApply(_) => return,
         }
+        self.changed.notify_one();
     }
 
     /// Tells whose content lost its owner, so that its extension gives it back, once an event of the
