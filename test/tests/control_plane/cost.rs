@@ -69,6 +69,21 @@ async fn an_install_asks_nothing_about_the_others() {
     let steps = moved(log, "costown0", began).len();
     println!("{} requests without Events, {steps} writes of others", own.len());
     assert!(own.len() <= LIMIT + 3 * steps.saturating_sub(STEPS), "{} requests", own.len());
+    // The watches have brought what an upgrade might break.
+    let scene = Scene::of(cluster.clone(), "costmoves", &["1.0.0", "1.1.0"]).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    settles(log).await;
+    let before = requests(log).len();
+    extension.moves_to("1.1.0").await;
+    settles(log).await;
+    let made = requests(log).split_off(before);
+    table(&made);
+    let is_about_others = |it: &&Request| {
+        let is_list = it.verb == "list" && it.group == "olm.operatorframework.io";
+        (is_list && !it.uri.contains("labelSelector")) || it.uri.contains("costo")
+    };
+    let about_others: Vec<_> = made.iter().filter(is_about_others).collect();
+    assert!(about_others.is_empty(), "{about_others:#?}");
 }
 
 // ours: any change of any catalog brings a reconcile of every extension
