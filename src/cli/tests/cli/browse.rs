@@ -295,12 +295,6 @@ fn the_opening_code_works_once() {
     assert_eq!(page.send("GET", code, &at_host).0, 404);
 }
 
-#[test]
-fn it_listens_on_loopback_only() {
-    let (code, _, text) = olm(&["browse", "--address", "0.0.0.0", "--from", SHOP]);
-    assert_eq!((code, text.as_str()), (2, "error: browse listens on loopback only\n"));
-}
-
 // plugin.md U7
 #[test]
 fn no_cluster_is_asked_where_catalogs_are_named() {
@@ -502,28 +496,6 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
     assert!(text.contains("<span class=\"number\">1.5.0</span>"), "{text}");
     let one_of_two = command(&offline(&[SHOP, "other=browse/shop.yaml"]));
     assert_eq!(one_of_two, "cistern-operator -n NAMESPACE --catalog shop");
-}
-
-// plugin.md U27
-#[test]
-fn show_says_what_a_catalog_knows_without_pulling() {
-    let (_, text, _) = olm(&["show", "cistern-operator", "--no-pull", "--from", SHOP]);
-    insta::assert_snapshot!(text, @r"
-    Package   cistern-operator
-    Name      Cistern
-    Provider  Aqueduct Labs
-    About     Runs Cistern databases with backups and failover.
-    Catalog   shop
-    Channels  stable (default): head 1.8.0, entries: 4
-              candidate: head 2.0.0-rc.1, entries: 2
-              legacy: head 1.5.0, entries: 1; deprecated: Channel legacy gets no fixes any more; move to stable.
-    Bundles   2.0.0-rc.1 in candidate; needs package lantern-operator >=2.0.0 <4.0.0
-              1.8.0 in candidate, stable; needs package lantern-operator >=2.0.0 <4.0.0
-              1.7.1 in stable; needs package lantern-operator >=2.0.0 <4.0.0
-              1.7.0 in stable; needs package lantern-operator >=2.0.0 <4.0.0
-              1.6.0 in stable; needs package lantern-operator >=2.0.0 <4.0.0; deprecated: Backups of 1.6.0 cannot be restored by later versions.
-              1.5.0 in legacy; needs package lantern-operator >=2.0.0 <4.0.0
-    ");
 }
 
 /// Returns the document that a verb prints.

@@ -4,78 +4,13 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-
-use rstest::rstest;
+use std::thread;
 
 use super::{asked, outcome, program};
 
 const TEAPOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph/teapot.yaml");
 const LAMP: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../hack/demo/bundles/lamp-operator/1.0.0");
-
-/// Runs the program with a kubeconfig and returns exit code, stdout and stderr.
-fn olm(kubeconfig: &str, arguments: &[&str]) -> (i32, String, String) {
-    let mut program = program(arguments.iter().copied());
-    outcome(program.env("KUBECONFIG", kubeconfig).env("HOME", "/nonexistent"))
-}
-
-// plugin.md U3
-#[rstest]
-#[case("update", "'upgrade'")]
-#[case("serch", "'search'")]
-#[case("instal", "'install'")]
-#[case("statsu", "'status'")]
-fn a_verb_that_is_unknown_gets_the_nearest_one(#[case] verb: &str, #[case] near: &str) {
-    let (code, _, errors) = olm("", &[verb, "quay"]);
-    assert_eq!(code, 2);
-    assert!(errors.contains(near), "{errors}");
-}
-
-// plugin.md 1.1
-#[rstest]
-#[case::program(&[], "Usage: kubectl olm <COMMAND>")]
-#[case::noun(&["catalog"], "Usage: kubectl olm catalog ")]
-fn a_name_alone_prints_its_help(#[case] arguments: &[&str], #[case] usage: &str) {
-    let (code, out, errors) = olm("", arguments);
-    assert_eq!((code, errors.as_str()), (0, ""), "{out}");
-    assert!(out.contains(usage), "{out}");
-}
-
-// plugin.md 1.1
-#[rstest]
-#[case::writes_nothing(&["status", "--dry-run"])]
-#[case::of_no_namespace(&["history", "a", "-n", "b"])]
-#[case::not_of_its_words(&["status", "-o", "html"])]
-#[case::not_while_watching(&["status", "--watch", "-o", "yaml"])]
-#[case::versions_twice(&["install", "a@1", "--version", "2", "-n", "b"])]
-fn what_a_command_cannot_use_is_refused(#[case] arguments: &[&str]) {
-    let (code, out, errors) = olm("", arguments);
-    assert_eq!((code, out.as_str()), (2, ""), "{errors}");
-}
-
-// plugin.md U21, U9
-#[rstest]
-#[case::none("", "$KUBECONFIG is not set and ~/.kube/config does not exist\n")]
-#[case::named("/nonexistent/config", "failed to read kubeconfig from ")]
-fn without_a_cluster_the_answer_is_not_known(#[case] kubeconfig: &str, #[case] why: &str) {
-    for arguments in [
-        &["status"][..],
-        &["search"],
-        &["why", "a"],
-        &["delete", "a", "b", "--yes"],
-        &["rollback", "a", "2", "--yes"],
-        &["upgrade", "a", "1.1.0", "--yes"],
-        &["install", "a", "--version", "1.x", "-n", "b", "--yes"],
-    ] {
-        let (code, out, errors) = olm(kubeconfig, arguments);
-        assert_eq!((code, out.as_str()), (3, ""), "{arguments:?}: {errors}");
-        assert!(errors.starts_with(&format!("error: no cluster: {why}")), "{errors}");
-        assert!(
-            errors.contains("\nhint: --from PATH|IMAGE reads catalogs without one"),
-            "{errors}"
-        );
-    }
-}
 
 // plugin.md U7
 #[test]
@@ -99,7 +34,8 @@ fn with_a_catalog_no_cluster_is_asked() {
         (&["bundle", "render", "-n", "a", "lamp-operator", "--from", lamps], 1),
     ];
     for (arguments, want) in asked {
-        let (code, _, errors) = olm(kubeconfig, arguments);
+        let mut program = program(arguments.iter().copied());
+        let (code, _, errors) = outcome(program.env("KUBECONFIG", kubeconfig));
         assert_eq!(code, want, "{arguments:?}: {errors}");
         assert_eq!(cluster.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "{arguments:?}");
     }
@@ -190,4 +126,50 @@ fn what_takes_long_shows_how_far_it_is() {
     let soon = search(&[]);
     ended(begun(&server));
     assert_eq!(String::from_utf8(soon.wait_with_output().unwrap().stderr).unwrap(), "");
+}
+
+/// Serves one response to one request and returns the request.
+fn serve_once(body: &'static str) -> (String, thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/catalogs/red", listener.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let asked = asked(&stream);
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        )
+        .unwrap();
+        asked
+    });
+    (url, served)
+}
+
+#[test]
+fn resolve_asks_a_catalog_server() {
+    let (url, served) = serve_once(
+        r#"{"schema":"olm.bundle","package":"kettle","name":"kettle.v3","image":"i","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"3.0.0"}}]}
+"#,
+    );
+    let answer = outcome(&mut program(["resolve", "--package", "kettle", "--from", &url]));
+    assert_eq!(served.join().unwrap(), "GET /catalogs/red/api/v1/all HTTP/1.1");
+    let table = "BUNDLE     VERSION  CATALOG  IMAGE\nkettle.v3  3.0.0    red      i\n";
+    assert_eq!(answer, (0, table.to_owned(), String::new()));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for arguments in [&["range", "--requests", "-"][..], &["completion", "bash"]] {
+        let mut command = program(arguments.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let mut input = child.stdin.take().unwrap();
+        // The program may have ended before its second input.
+        let _ = input.write_all(br#"{"range":"1","version":"1.0.0"}"#);
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    }
 }
