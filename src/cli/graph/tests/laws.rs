@@ -48,11 +48,9 @@ fn any_blobs() -> impl Strategy<Value = Vec<Value>> {
 fn any_question() -> impl Strategy<Value = Question> {
     let installed = prop_oneof![Just(None), Just(Some("0.1.0")), Just(Some("1.1.0"))];
     (installed, any::<bool>(), any::<bool>()).prop_map(|(installed, classic, all)| Question {
-        channels: Vec::new(),
         installed,
         classic,
         all,
-        minor_only: false,
     })
 }
 
