@@ -93,37 +93,3 @@ fn read_directory(directory: &Path) -> io::Result<Files> {
     }
     Ok(files)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().build().unwrap()
-    }
-
-    // rendering.md 1.8
-    #[test]
-    fn a_subdirectory_of_manifests_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path();
-        fs::create_dir_all(root.join("manifests/sub")).unwrap();
-        fs::create_dir_all(root.join("metadata")).unwrap();
-        fs::write(root.join(ANNOTATIONS_FILE), "annotations: {}").unwrap();
-        let loaded = runtime().block_on(load_bundle_source(root.to_str().unwrap()));
-        assert_eq!(
-            loaded.unwrap_err().to_string(),
-            "subdirectories are not allowed within the \"manifests\" directory of the bundle \
-             image filesystem: found \"manifests/sub\""
-        );
-    }
-
-    // rendering.md 1.8
-    #[test]
-    fn an_empty_directory_lacks_its_annotations() {
-        let directory = tempfile::tempdir().unwrap();
-        let source = directory.path().to_str().unwrap();
-        let error = runtime().block_on(load_bundle_source(source)).unwrap_err();
-        assert_eq!(error.to_string(), "open metadata/annotations.yaml: no such file or directory");
-    }
-}

@@ -273,40 +273,21 @@ fn collect(root: &Path, path: &Path, files: &mut FileList) -> anyhow::Result<()>
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::path("catalogs/v4", "v4", 0, "catalogs/v4")]
-    #[case::trailing_slash("catalogs/v4/", "v4", 0, "catalogs/v4/")]
-    #[case::current_directory(".", "catalog", 0, ".")]
-    #[case::named("red=catalogs/v4,priority=-100", "red", -100, "catalogs/v4")]
-    #[case::equals_in_a_path("./a=b", "a=b", 0, "./a=b")]
-    #[case::url("https://h:1/catalogs/red", "red", 0, "https://h:1/catalogs/red")]
-    #[case::whole_url(
-        "https://h/catalogs/red/api/v1/all",
-        "red",
-        0,
-        "https://h/catalogs/red/api/v1/all"
-    )]
-    #[case::named_url("r=https://h/x?y=z,priority=1", "r", 1, "https://h/x?y=z")]
-    fn catalog_flags(
-        #[case] text: &str,
-        #[case] name: &str,
-        #[case] priority: i32,
-        #[case] place: &str,
-    ) {
-        let want = CatalogFlag { name: name.to_owned(), priority, place: place.to_owned() };
-        assert_eq!(text.parse(), Ok(want));
+    #[test]
+    fn catalog_flags() {
+        type Case = (String, String, i32, String);
+        for (case, (text, name, priority, place)) in cases::<Case>("catalog_flags") {
+            assert_eq!(text.parse(), Ok(CatalogFlag { name, priority, place }), "{case}");
+        }
     }
 
-    #[rstest]
-    #[case::empty("")]
-    #[case::no_place("a=")]
-    #[case::no_name("=a")]
-    #[case::priority("a,priority=high")]
-    fn wrong_catalog_flags(#[case] text: &str) {
-        assert!(text.parse::<CatalogFlag>().is_err());
+    #[test]
+    fn wrong_catalog_flags() {
+        for text in ["", "a=", "=a", "a,priority=high"] {
+            assert!(text.parse::<CatalogFlag>().is_err(), "{text}");
+        }
     }
 }

@@ -306,17 +306,12 @@ pub(crate) async fn would_change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rstest::rstest;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::seconds("600", Some(600))]
-    #[case::minutes("10m", Some(600))]
-    #[case::hours("1h", Some(3600))]
-    #[case::nothing("", None)]
-    #[case::unit("1d", None)]
-    #[case::two("1m30s", None)]
-    #[case::too_long("18446744073709551615h", None)]
-    fn a_time_has_a_unit(#[case] text: &str, #[case] want: Option<u64>) {
-        assert_eq!(seconds(text).ok(), want);
+    #[test]
+    fn a_time_has_a_unit() {
+        for (name, (text, want)) in cases::<(String, Option<u64>)>("a_time_has_a_unit") {
+            assert_eq!(seconds(&text).ok(), want, "{name}");
+        }
     }
 }

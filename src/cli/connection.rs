@@ -198,25 +198,17 @@ pub(crate) fn dry(request: Request<Body>) -> Request<Body> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md U17
-    #[rstest]
-    #[case::read("GET", "/api/v1/pods?limit=1", "/api/v1/pods?limit=1")]
-    #[case::create("POST", "/api/v1/pods", "/api/v1/pods?dryRun=All")]
-    #[case::apply("PATCH", "https://h:1/api?force=true", "https://h:1/api?force=true&dryRun=All")]
-    #[case::delete("DELETE", "/api/v1/pods/a", "/api/v1/pods/a?dryRun=All")]
-    #[case::question(
-        "POST",
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    )]
-    fn every_write_becomes_a_dry_run(#[case] method: &str, #[case] uri: &str, #[case] want: &str) {
-        let request = Request::builder().method(method).uri(uri);
-        let request = dry(request.body(Body::from(b"{}".to_vec())).unwrap());
-        assert_eq!(request.uri().to_string(), want);
-        assert_eq!(request.headers().contains_key(CONTENT_TYPE), method == "DELETE");
+    #[test]
+    fn every_write_becomes_a_dry_run() {
+        let requests = cases::<(String, String, String)>("every_write_becomes_a_dry_run");
+        for (name, (method, uri, want)) in requests {
+            let request = Request::builder().method(&*method).uri(uri);
+            let request = dry(request.body(Body::from(b"{}".to_vec())).unwrap());
+            assert_eq!(request.uri().to_string(), want, "{name}");
+            assert_eq!(request.headers().contains_key(CONTENT_TYPE), method == "DELETE", "{name}");
+        }
     }
 }

@@ -12,6 +12,8 @@ mod connection;
 mod describe;
 mod document;
 mod environment;
+#[cfg(test)]
+mod fixture;
 mod graph;
 mod limit;
 mod managed;

@@ -441,46 +441,28 @@ pub(crate) async fn warn_of_deprecation(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md U23
-    #[rstest]
-    #[case::no_catalog(&[], &[], Some(ADD_CATALOG))]
-    #[case::nothing_like_it(&["teapot"], &[], None)]
-    #[case::near(&["kettles"], &["a"], Some("did you mean package \"kettles\" of catalog \"c\"?"))]
-    #[case::unread(&[], &["a"], Some("catalogs \"a\" could not be read (down)"))]
-    fn where_no_catalog_has_a_package_something_may_help(
-        #[case] packages: &[&str],
-        #[case] unread: &[&str],
-        #[case] want: Option<&str>,
-    ) {
-        let packages: Packages =
-            packages.iter().map(|name| ("c".to_owned(), json!({"name": name}))).collect();
-        let unread: Vec<_> =
-            unread.iter().map(|&name| (name.to_owned(), "down".to_owned())).collect();
-        assert_eq!(hint("kettle", &packages, &unread).as_deref(), want);
+    #[test]
+    fn where_no_catalog_has_a_package_something_may_help() {
+        type Case = (Vec<String>, Vec<String>, Option<String>);
+        for (name, case) in cases::<Case>("where_no_catalog_has_a_package_something_may_help") {
+            let (packages, unread, want) = case;
+            let packages: Packages =
+                packages.iter().map(|name| ("c".to_owned(), json!({"name": name}))).collect();
+            let unread: Vec<_> = unread.into_iter().map(|it| (it, "down".to_owned())).collect();
+            assert_eq!(hint("kettle", &packages, &unread), want, "{name}");
+        }
     }
 
-    // plugin.md U8
-    #[rstest]
-    #[case::directory("dir:quay", false, Target::Bundle("quay".into()))]
-    #[case::image("image:quay", false, Target::Bundle("quay".into()))]
-    #[case::package("package:quay@1.x", false, Target::Package("quay@1.x".into()))]
-    #[case::extension("extension:quay", true, Target::Extension("quay".into()))]
-    #[case::path("./quay", false, Target::Bundle("./quay".into()))]
-    #[case::reference("r.io/quay:1", false, Target::Bundle("r.io/quay:1".into()))]
-    #[case::range("quay@>=1", false, Target::Package("quay@>=1".into()))]
-    #[case::offline("quay", true, Target::Package("quay".into()))]
-    #[case::word("quay", false, Target::Word("quay".into()))]
-    #[case::tag("quay:1.0", false, Target::Bundle("quay:1.0".into()))]
-    fn an_argument_means_one_thing(
-        #[case] text: &str,
-        #[case] offline: bool,
-        #[case] want: Target,
-    ) {
-        assert_eq!(Target::of(text, offline), want);
+    #[test]
+    fn an_argument_means_one_thing() {
+        let arguments = cases::<(String, bool, String)>("an_argument_means_one_thing");
+        for (name, (text, offline, want)) in arguments {
+            assert_eq!(format!("{:?}", Target::of(&text, offline)), want, "{name}");
+        }
     }
 }

@@ -182,6 +182,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::cases;
 
     fn extension(conditions: &Value) -> ClusterExtension {
         let conditions = conditions.as_array().unwrap().iter().map(|found| {
@@ -198,58 +199,19 @@ mod tests {
         .unwrap()
     }
 
-    // plugin.md 1.3
-    #[rstest]
-    #[case::ready(json!([["Ready", "True", "", 2]]), Awaited::Any, Progress::Ready("1.0.0".into()))]
-    #[case::true_before(
-        json!([["Ready", "True", "", 1]]),
-        Awaited::Any,
-        Progress::Going("waiting for the controller".into())
-    )]
-    #[case::another_version(
-        json!([["Ready", "True", "fine", 2]]),
-        Awaited::Version("1.1.0"),
-        Progress::Going("fine".into())
-    )]
-    #[case::the_version_before(
-        json!([["Ready", "True", "fine", 2]]),
-        Awaited::Other("1.0.0"),
-        Progress::Going("fine".into())
-    )]
-    #[case::a_further_version(
-        json!([["Ready", "True", "", 2]]),
-        Awaited::Other("0.9.0"),
-        Progress::Ready("1.0.0".into())
-    )]
-    #[case::stopped(
-        json!([["Ready", "False", "bad", 2], ["Progressing", "False", "bad", 2]]),
-        Awaited::Any,
-        Progress::Stopped("bad".into())
-    )]
-    #[case::stopped_before(
-        json!([["Ready", "False", "works", 2], ["Progressing", "False", "bad", 1]]),
-        Awaited::Any,
-        Progress::Going("works".into())
-    )]
-    #[case::held(
-        json!([["Ready", "False", "no rights", 2, "PermissionsMissing"]]),
-        Awaited::Any,
-        Progress::Held {
-            why: "no rights".into(),
-            command: Some("kubectl olm rbac e --missing | kubectl apply -f -".into()),
+    #[test]
+    fn an_extension_is_waited_for_as_it_was_written() {
+        type Case = (Value, Value, String);
+        for (name, case) in cases::<Case>("an_extension_is_waited_for_as_it_was_written") {
+            let (conditions, awaited, want) = case;
+            let awaited = match (awaited["version"].as_str(), awaited["other"].as_str()) {
+                (Some(version), _) => Awaited::Version(version),
+                (_, Some(version)) => Awaited::Other(version),
+                _ => Awaited::Any,
+            };
+            let found = progress(&extension(&conditions), awaited);
+            assert_eq!(format!("{found:?}"), want, "{name}");
         }
-    )]
-    #[case::held_until_a_time(
-        json!([["Ready", "False", "later", 2, "OutsideWindow"]]),
-        Awaited::Any,
-        Progress::Going("later".into())
-    )]
-    fn an_extension_is_waited_for_as_it_was_written(
-        #[case] conditions: Value,
-        #[case] version: Awaited<'_>,
-        #[case] want: Progress,
-    ) {
-        assert_eq!(progress(&extension(&conditions), version), want);
     }
 
     #[rstest]

@@ -370,6 +370,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
     fn locked(version: &str, image: &str) -> Locked {
         Locked {
@@ -383,45 +384,26 @@ mod tests {
         }
     }
 
-    // plugin.md U59
-    #[rstest]
-    #[case::same("1.10.0", "r.io/p@sha256:a", Verdict::Same)]
-    #[case::elsewhere("1.10.0", "mirror/p@sha256:a", Verdict::Same)]
-    #[case::other("1.10.0", "r.io/p@sha256:b", Verdict::OtherImage)]
-    #[case::behind("1.9.0", "r.io/p@sha256:b", Verdict::Behind)]
-    #[case::ahead("1.11.0", "r.io/p@sha256:b", Verdict::Ahead)]
-    fn what_runs_is_compared_with_what_is_locked(
-        #[case] version: &str,
-        #[case] image: &str,
-        #[case] want: Verdict,
-    ) {
+    #[test]
+    fn what_runs_is_compared_with_what_is_locked() {
         let lock = locked("1.10.0", "r.io/p@sha256:a");
-        assert_eq!(verdict(&lock, Some(&locked(version, image))), want);
         assert_eq!(verdict(&lock, None), Verdict::Absent);
+        let runs = cases::<(String, String, String)>("what_runs_is_compared_with_what_is_locked");
+        for (name, (version, image, want)) in runs {
+            let found = verdict(&lock, Some(&locked(&version, &image)));
+            assert_eq!(format!("{found:?}"), want, "{name}");
+        }
     }
 
-    // plugin.md U59
-    #[rstest]
-    #[case::locked("p.v1.10.0", Some("sha256:a"), None)]
-    #[case::by_another_digest(
-        "p.v1.10.0",
-        Some("sha256:b"),
-        Some("catalog c has p.v1.10.0 by another digest: sha256:b")
-    )]
-    #[case::by_no_digest("p.v1.10.0", None, Some("catalog c has p.v1.10.0 by another digest: "))]
-    #[case::another_bundle(
-        "p.v1.10.1",
-        Some("sha256:a"),
-        Some("catalog c leads to p.v1.10.1, not to p.v1.10.0")
-    )]
-    fn a_plan_leads_to_what_is_locked_or_it_is_not_approved(
-        #[case] bundle: &str,
-        #[case] image: Option<&str>,
-        #[case] want: Option<&str>,
-    ) {
+    #[test]
+    fn a_plan_leads_to_what_is_locked_or_it_is_not_approved() {
+        type Case = (String, Option<String>, Option<String>);
         let lock = locked("1.10.0", "r.io/p@sha256:a");
-        let to = (bundle, image);
-        assert_eq!(otherwise(to, Some("c"), &lock).as_deref(), want);
+        for (name, case) in cases::<Case>("a_plan_leads_to_what_is_locked_or_it_is_not_approved") {
+            let (bundle, image, want) = case;
+            let found = otherwise((&bundle, image.as_deref()), Some("c"), &lock);
+            assert_eq!(found, want, "{name}");
+        }
     }
 
     // plugin.md U59

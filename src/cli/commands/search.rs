@@ -334,42 +334,29 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use clap::FromArgMatches as _;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md U23
-    #[rstest]
-    #[case::exact(&["rabbit"], "rabbit", Some(0))]
-    #[case::prefix(&["RAB"], "rabbit-operator", Some(1))]
-    #[case::inside(&["operator"], "rabbit-operator", Some(2))]
-    #[case::description(&["queues"], "rabbit", Some(3))]
-    #[case::worst_counts(&["rabbit", "queues"], "rabbit", Some(3))]
-    #[case::nowhere(&["rabbit", "etcd"], "rabbit", None)]
-    #[case::no_term(&[], "rabbit", Some(0))]
-    fn packages_match(#[case] terms: &[&str], #[case] name: &str, #[case] want: Option<u8>) {
-        let blob = json!({"name": name, "description": "Runs Queues"});
-        let terms: Vec<_> = terms.iter().map(|&term| term.to_owned()).collect();
-        assert_eq!(Package::of("c", &blob).rank(&terms), want);
+    #[test]
+    fn packages_match() {
+        for (case, (terms, name, want)) in
+            cases::<(Vec<String>, String, Option<u8>)>("packages_match")
+        {
+            let blob = json!({"name": name, "description": "Runs Queues"});
+            assert_eq!(Package::of("c", &blob).rank(&terms), want, "{case}");
+        }
     }
 
-    #[rstest]
-    #[case::no_catalog(&[], &[], false, &["no catalog is served", "hint: kubectl olm catalog add \
-        operatorhubio quay.io/operatorhubio/catalog:latest --poll 1h"])]
-    #[case::none_selected(&[], &[], true, &["no package matches"])]
-    #[case::none_like_it(&["c"], &[], false, &["no package matches"])]
-    #[case::near(&["c"], &["pot"], false, &["no package matches", "hint: similar packages: pot"])]
-    fn nothing_found_has_a_reason(
-        #[case] catalogs: &[&str],
-        #[case] near: &[&str],
-        #[case] is_selected: bool,
-        #[case] want: &[&str],
-    ) {
-        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let (catalogs, near) = (owned(catalogs), owned(near));
-        let found =
-            Found { packages: Vec::new(), catalogs, near, unknown: Vec::new(), unread: Vec::new() };
-        assert_eq!(found.nothing(is_selected), want);
+    #[test]
+    fn nothing_found_has_a_reason() {
+        type Case = (Vec<String>, Vec<String>, bool, Vec<String>);
+        for (name, case) in cases::<Case>("nothing_found_has_a_reason") {
+            let (catalogs, near, is_selected, want) = case;
+            let (packages, unknown, unread) = Default::default();
+            let found = Found { packages, catalogs, near, unknown, unread };
+            assert_eq!(found.nothing(is_selected), want, "{name}");
+        }
     }
 
     // The channel beside a version is one that has it.

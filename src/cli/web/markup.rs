@@ -158,29 +158,13 @@ fn element(tag: TagEnd) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md U77
-    #[rstest]
-    #[case::heading("# One\ntwo", "<h3>One</h3>\n<p>two</p>\n")]
-    #[case::html(
-        "<script>x</script> <b onclick=y>z",
-        "<p>&lt;script&gt;x&lt;/script&gt; &lt;b onclick=y&gt;z</p>\n"
-    )]
-    #[case::image("![a & b](https://evil.test/x.png)", "<p>a &amp; b</p>\n")]
-    #[case::script_link("[go](javascript:alert(1))", "<p>go</p>\n")]
-    #[case::data_link("[go](data:text/html,x)", "<p>go</p>\n")]
-    #[case::relative_link("[go](//evil.test)", "<p>go</p>\n")]
-    #[case::link(
-        "[go](https://user@ok.test/a?b=\"c)",
-        "<p><a href=\"https://user@ok.test/a?b=&quot;c\" rel=\"noreferrer noopener\">go</a> \
-         <small>(ok.test)</small></p>\n"
-    )]
-    #[case::list("1. a\n2. b", "<ol start=\"1\"><li>a</li>\n<li>b</li>\n</ol>\n")]
-    #[case::code("```sh\n<x>\n```", "<pre>&lt;x&gt;\n</pre>\n")]
-    fn markdown_becomes_few_elements(#[case] text: &str, #[case] want: &str) {
-        assert_eq!(Markup::markdown(text).to_string(), want);
+    #[test]
+    fn markdown_becomes_few_elements() {
+        for (name, (text, want)) in cases::<(String, String)>("markdown_becomes_few_elements") {
+            assert_eq!(Markup::markdown(&text).to_string(), want, "{name}");
+        }
     }
 }

@@ -144,58 +144,41 @@ fn values(command: &Command, flag: &Arg, prefix: &str, begin: &str) -> After {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
-    use rstest::rstest;
 
     use super::*;
     use crate::commands::Cli;
+    use crate::fixture::cases;
 
-    fn complete(line: &[&str]) -> After {
+    fn complete(words: &[String]) -> After {
         let mut command = Cli::command();
         command.build();
-        let words: Vec<_> = line.iter().map(|word| (*word).to_owned()).collect();
-        after(&command, &words)
+        after(&command, words)
     }
 
-    // deploying.md P61
-    #[rstest]
-    #[case::verb(&["bundle", "lin"], &["lint"], false)]
-    #[case::flag(&["why", "--pack"], &["--package"], false)]
-    #[case::global_flag(&["why", "--kubec"], &["--kubeconfig"], false)]
-    #[case::value(&["why", "-o", "js"], &["json"], false)]
-    #[case::value_after_equals(&["why", "--output=js"], &["--output=json"], false)]
-    #[case::any_value(&["why", "--from", ""], &[], true)]
-    #[case::file(&["show", "./"], &[], true)]
-    #[case::hidden(&["__"], &[], false)]
-    #[case::unknown(&["why", "--nothing="], &[], true)]
-    fn what_may_follow(#[case] line: &[&str], #[case] expected: &[&str], #[case] files: bool) {
-        let found = complete(line);
-        let names = found.candidates.iter().filter_map(|it| it.split('\t').next());
-        assert_eq!((names.collect::<Vec<_>>().as_slice(), found.files), (expected, files));
+    #[test]
+    fn what_may_follow() {
+        type Case = (Vec<String>, Vec<String>, bool);
+        for (name, (line, expected, files)) in cases::<Case>("what_may_follow") {
+            let found = complete(&line);
+            let names = found.candidates.iter().filter_map(|it| it.split('\t').next());
+            let names = names.map(str::to_owned).collect();
+            assert_eq!((names, found.files), (expected, files), "{name}");
+        }
     }
 
-    // deploying.md P61
-    #[rstest]
-    #[case::extension(&["status", ""], &[Names::Extensions])]
-    #[case::package(&["install", "la"], &[Names::Packages])]
-    #[case::either(&["bundle", "images", ""], &[Names::Extensions, Names::Packages])]
-    #[case::version(&["upgrade", "lamp", ""], &[Names::Versions])]
-    #[case::range(&["plan", "lamp", "--to", "1"], &[Names::Versions])]
-    #[case::explained(&["why", "lamp", ""], &[Names::Versions])]
-    #[case::catalog(&["install", "lamp", "--catalog="], &[Names::Catalogs])]
-    #[case::removed(&["catalog", "remove", ""], &[Names::Catalogs])]
-    #[case::new(&["catalog", "add", ""], &[])]
-    #[case::subscription(&["migrate", "from-classic", ""], &[Names::Subscriptions])]
-    #[case::namespace(&["install", "lamp", "-n", ""], &[Names::Namespaces])]
-    #[case::context(&["status", "--context", ""], &[Names::Contexts])]
-    fn which_names_are_asked_for(#[case] line: &[&str], #[case] expected: &[Names]) {
-        let found = complete(line);
-        assert_eq!(found.names, expected);
-        assert!(found.subject.is_none_or(|subject| subject == "lamp"));
+    #[test]
+    fn which_names_are_asked_for() {
+        for (name, (line, expected)) in cases::<(Vec<String>, String)>("which_names_are_asked_for")
+        {
+            let found = complete(&line);
+            assert_eq!(format!("{:?}", found.names), expected, "{name}");
+            assert!(found.subject.is_none_or(|subject| subject == "lamp"), "{name}");
+        }
     }
 
     #[test]
     fn every_verb_is_offered_with_what_it_does() {
-        let verbs = complete(&[""]).candidates;
+        let verbs = complete(&[String::new()]).candidates;
         assert!(verbs.iter().any(|verb| verb.starts_with("doctor\tCheck the cluster")));
         assert_eq!(complete(&[]).candidates, verbs);
     }

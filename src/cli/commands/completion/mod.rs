@@ -114,14 +114,4 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), SCRIPT);
         assert_eq!(install([absent].into_iter()).unwrap_err().to_string(), "PATH names no folder");
     }
-
-    #[test]
-    fn every_shell_has_a_script() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
-            let args = CompletionArgs { shell: Some(shell), install: false };
-            let mut out = Vec::new();
-            run(&args, &mut out).unwrap();
-            assert!(String::from_utf8(out).unwrap().contains("from-classic"), "{shell}");
-        }
-    }
 }

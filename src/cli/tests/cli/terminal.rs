@@ -115,33 +115,11 @@ fn commands(text: &str) -> Vec<char> {
 fn no_verb_lets_text_of_the_cluster_command_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = cluster(&folder);
-    for arguments in [
-        &["status"][..],
-        &["status", "e"],
-        &["why", "e"],
-        &["status", "e", "-o", "tree"],
-        &["history", "e"],
-        &["plan", "e"],
-        &["approve", "e", "--version", "2.0.0"],
-        &["upgrade", "e", "--yes"],
-        &["rollback", "e", "--yes"],
-        &["pause", "e"],
-        &["resume", "e"],
-        &["delete", "e", "--yes", "--delete-data"],
-        &["lock", "write", "e"],
-        &["rbac", "e"],
-        &["bundle", "images", "e"],
-        &["show", "e"],
-        &["search"],
-        &["cluster", "check"],
-        &["catalog", "list"],
-        &["catalog", "remove", "e", "--yes"],
-        &["install", "p", "-n", "n", "--yes"],
-        &["crd", "migrate", "a.example.com"],
-    ] {
-        let (out, errors) = olm(&kubeconfig, arguments);
-        assert!(commands(&out).is_empty(), "{arguments:?}: {out}");
-        assert!(commands(&errors).is_empty(), "{arguments:?}: {errors}");
+    for verb in include_str!("verbs.txt").lines() {
+        let arguments: Vec<_> = verb.split(' ').collect();
+        let (out, errors) = olm(&kubeconfig, &arguments);
+        assert!(commands(&out).is_empty(), "{verb}: {out}");
+        assert!(commands(&errors).is_empty(), "{verb}: {errors}");
     }
     let (sheet, errors) = olm(&kubeconfig, &["status", "e"]);
     let why = sheet.lines().find(|line| line.starts_with("Why"));
