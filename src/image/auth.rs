@@ -224,42 +224,28 @@ fn normalize(key: &str) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
     fn basic(username: &str, password: &str) -> Credential {
         Credential::Basic { username: username.into(), password: SecretString::new(password) }
     }
 
-    // catalogs.md O7
-    #[rstest]
-    #[case::auth(r#"{"auths":{"h.io":{"auth":"dTpwOng="}}}"#, "a/b", "u:p:x")]
-    #[case::plain(r#"{"auths":{"h.io":{"username":"u","password":"p"}}}"#, "a", "u:p")]
-    #[case::dockercfg(r#"{"h.io":{"auth":"dTpw","email":"e"}}"#, "a", "u:p")]
-    #[case::namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "ns/r", "u:p")]
-    #[case::other_namespace(r#"{"auths":{"h.io/ns":{"auth":"dTpw"}}}"#, "nsx/r", "")]
-    #[case::hub(r#"{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"}}}"#, "docker.io", "u:p")]
-    #[case::port(r#"{"auths":{"h.io:5000":{"auth":"dTpw"}}}"#, "a", "")]
-    #[case::identity(r#"{"auths":{"h.io":{"auth":"dTo=","identitytoken":"t"}}}"#, "a", "t")]
-    #[case::helper(r#"{"credsStore":"x"}"#, "a", "")]
-    #[case::emptied(r#"{"auths":{"h.io":{}}}"#, "a", "")]
-    #[case::nulls(r#"{"auths":{"h.io":{"auth":"dTpw","password":null},"i.io":null}}"#, "a", "u:p")]
-    #[case::beside_what_cannot_be_used(
-        r#"{"auths":{"a.io":{"auth":"!"},"b.io":7,"h.io":{"auth":"dTpw"}}}"#,
-        "a",
-        "u:p"
-    )]
-    fn finds(#[case] json: &str, #[case] repository: &str, #[case] want: &str) {
-        let credentials = Credentials::parse(json.as_bytes()).unwrap();
-        let registry = if repository == "docker.io" { repository } else { "h.io" };
-        let want = match want.split_once(':') {
-            Some((username, password)) => Some(basic(username, password)),
-            None if want.is_empty() => None,
-            None => Some(Credential::IdentityToken(SecretString::new(want))),
-        };
-        let found = credentials.lookup(registry, repository);
-        assert_eq!(found.map(|(_, credential)| credential), want.as_ref());
+    #[test]
+    fn credentials_are_found() {
+        type Case = (String, String, String, String);
+        for (name, json, repository, want) in cases::<Case>("credentials_are_found") {
+            let credentials = Credentials::parse(json.as_bytes()).unwrap();
+            let registry = if repository == "docker.io" { &repository } else { "h.io" };
+            let want = match want.split_once(':') {
+                Some((username, password)) => Some(basic(username, password)),
+                None if want.is_empty() => None,
+                None => Some(Credential::IdentityToken(SecretString::new(want))),
+            };
+            let found = credentials.lookup(registry, &repository);
+            assert_eq!(found.map(|(_, credential)| credential), want.as_ref(), "{name}");
+        }
     }
 
     #[test]
@@ -276,15 +262,12 @@ mod tests {
         assert_eq!(credentials.lookup("h.io", "ns"), later);
     }
 
-    #[rstest]
-    #[case("nonsense")]
-    #[case("[]")]
-    #[case(r#"{"auths":{"h.io":{"auth":"c2VjcmV0"}}}"#)]
-    #[case(r#"{"auths":{"h.io":7}}"#)]
-    #[case(r#"{"auths":{"https://u:c2VjcmV0@h.io":{"auth":"!"}}}"#)]
-    fn errors_never_show_a_secret(#[case] json: &str) {
-        let err = Credentials::parse(json.as_bytes()).unwrap_err();
-        assert!(!format!("{err} {err:?}").contains("c2VjcmV0"));
+    #[test]
+    fn errors_never_show_a_secret() {
+        for json in cases::<String>("errors_never_show_a_secret") {
+            let err = Credentials::parse(json.as_bytes()).unwrap_err();
+            assert!(!format!("{err} {err:?}").contains("c2VjcmV0"), "{json}");
+        }
     }
 
     #[test]

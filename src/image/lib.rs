@@ -23,6 +23,8 @@ pub mod catalog;
 mod challenge;
 pub mod digest;
 pub mod files;
+#[cfg(test)]
+mod fixture;
 mod folder;
 pub mod keyring;
 pub mod layer;

@@ -127,57 +127,35 @@ fn url(given: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case("http://proxy:3128", "http://user:secret@proxy:3128", true)]
-    #[case("", "", true)]
-    #[case("proxy:3128", "", true)]
-    #[case("", "http://", false)]
-    #[case("http://a b", "", false)]
-    fn a_proxy_has_a_url(#[case] http: &str, #[case] https: &str, #[case] good: bool) {
-        let made = Proxies::new(http, https, "");
-        assert_eq!(made.is_ok(), good, "{made:?}");
-        let shown = format!("{made:?}");
-        assert!(!shown.contains("secret"), "{shown}");
-    }
-
-    #[rstest]
-    #[case::named("https://api.corp:6443", "localhost,.corp,", false)]
-    #[case::a_range("https://10.0.0.7:6443", "10.0.0.0/8", false)]
-    #[case::another("https://api.example.com", ".corp", true)]
-    #[case::this_machine("https://127.0.0.1:6443", "", false)]
-    #[case::its_name("https://localhost:6443", "", false)]
-    // The proxy itself is not what is compared.
-    #[case::the_proxy("https://api.example.com", "proxy.corp", true)]
-    fn a_server_is_asked_through_the_proxy_unless_it_is_excepted(
-        #[case] server: &str,
-        #[case] except: &str,
-        #[case] want: bool,
-    ) {
-        let server = server.parse().unwrap();
-        for proxy in ["http://proxy.corp:3128", "proxy.corp:3128"] {
-            assert_eq!(Proxies::between(&server, proxy, except), want, "{proxy}");
+    #[test]
+    fn a_proxy_has_a_url() {
+        for (http, https, good) in cases::<(String, String, bool)>("a_proxy_has_a_url") {
+            let made = Proxies::new(&http, &https, "");
+            assert_eq!(made.is_ok(), good, "{http} {https}: {made:?}");
+            let shown = format!("{made:?}");
+            assert!(!shown.contains("secret"), "{shown}");
         }
     }
 
-    // install.md; golang.org/x/net/http/httpproxy
-    #[rstest]
-    #[case("example.com", "example.com")]
-    #[case(" .example.com ", ".example.com")]
-    #[case("*.example.com", ".example.com")]
-    #[case("*", "*")]
-    #[case("r.example.com:5000", "r.example.com")]
-    #[case("*.example.com:5000", ".example.com")]
-    #[case("10.0.0.0/8", "10.0.0.0/8")]
-    #[case("10.0.0.1:80", "10.0.0.1")]
-    #[case("fd00::1", "fd00::1")]
-    #[case("fd00::/8", "fd00::/8")]
-    #[case("[fd00::1]:5000", "fd00::1")]
-    #[case("", "")]
-    fn exceptions_are_read_like_those_of_go_but_for_ports(#[case] entry: &str, #[case] want: &str) {
-        assert_eq!(host(entry), want);
+    #[test]
+    fn a_server_is_asked_through_the_proxy_unless_it_is_excepted() {
+        let all = cases("a_server_is_asked_through_the_proxy_unless_it_is_excepted");
+        for (name, server, except, want) in all as Vec<(String, String, String, bool)> {
+            let server = server.parse().unwrap();
+            for proxy in ["http://proxy.corp:3128", "proxy.corp:3128"] {
+                assert_eq!(Proxies::between(&server, proxy, &except), want, "{name}: {proxy}");
+            }
+        }
+    }
+
+    #[test]
+    fn exceptions_are_read_like_those_of_go_but_for_ports() {
+        let all = cases("exceptions_are_read_like_those_of_go_but_for_ports");
+        for (entry, want) in all as Vec<(String, String)> {
+            assert_eq!(host(&entry), want, "{entry}");
+        }
     }
 }

@@ -340,67 +340,35 @@ fn parse_digest(digest: &str) -> Result<Digest, Malformed> {
 mod tests {
     use olm_core::error::Chain;
     use proptest::prelude::*;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    // catalogs.md 5.2, api.md 2.3
-    #[rstest]
-    #[case("docker.io/library/alpine:3")]
-    #[case("127.0.0.1:5000/olm/cat:v1")]
-    #[case("my-subdomain.docker.io:8080/foo/bar:latest")]
-    #[case("docker.io/foo/bar:latest-")]
-    #[case("localhost/a:b")]
-    #[case("[::1]:5000/a__b/c--d.e:T_a.g-")]
-    #[case("quay.io/ns/cat@sha256:HEX")]
-    #[case("quay.io/ns/cat:v1@sha256:HEX")]
-    fn canonical_references_round_trip(#[case] text: &str) {
-        let text = text.replace("HEX", HEX);
-        assert_eq!(text.parse::<ImageRef>().unwrap().to_string(), text);
+    #[test]
+    fn canonical_references_round_trip() {
+        for text in cases::<String>("canonical_references_round_trip") {
+            let text = text.replace("HEX", HEX);
+            assert_eq!(text.parse::<ImageRef>().unwrap().to_string(), text);
+        }
     }
 
-    #[rstest]
-    #[case("alpine", "docker.io/library/alpine")]
-    #[case("team/pot:v1", "docker.io/team/pot:v1")]
-    #[case("docker.io/alpine:3", "docker.io/library/alpine:3")]
-    #[case("index.docker.io/team/pot", "docker.io/team/pot")]
-    #[case("localhost/a", "localhost/a")]
-    #[case("h.io:5000/a/b", "h.io:5000/a/b")]
-    fn names_of_other_tools_are_completed(#[case] text: &str, #[case] want: &str) {
-        assert_eq!(ImageRef::normalized(text).unwrap().to_string(), want);
-        assert!(ImageRef::normalized(&format!("{text}/")).is_err());
+    #[test]
+    fn names_of_other_tools_are_completed() {
+        for (text, want) in cases::<(String, String)>("names_of_other_tools_are_completed") {
+            assert_eq!(ImageRef::normalized(&text).unwrap().to_string(), want, "{text}");
+            assert!(ImageRef::normalized(&format!("{text}/")).is_err(), "{text}");
+        }
     }
 
-    // catalogs.md R10, api.md 2.3 last row
-    #[rstest]
-    #[case("docker.io/alpine:3", "repository name must be canonical")]
-    #[case("index.docker.io/library/alpine:3", "repository name must be canonical")]
-    #[case("nginx:1", "repository name must be canonical")]
-    #[case("foo/bar:latest", "repository name must be canonical")]
-    #[case("host:5000", "repository name must be canonical")]
-    #[case("", "repository name must have at least one component")]
-    #[case(":tag", "repository name must have at least one component")]
-    #[case(
-        "quay.io/Foo/bar:1",
-        "invalid reference format: repository name (Foo/bar) must be lowercase"
-    )]
-    #[case("quay.io/foo//bar:1", "invalid reference format")]
-    #[case("quay.io/foo/:1", "invalid reference format")]
-    #[case("quay.io/foo_.bar:1", "invalid reference format")]
-    #[case("quay.io/foo:-1", "invalid reference format")]
-    #[case("-quay.io/foo:1", "invalid reference format")]
-    #[case("quay.io:x/foo:1", "invalid reference format")]
-    #[case("[2001:db8:3:4::192.0.2.33]:5000/debian:1", "invalid reference format")]
-    #[case("quay.io/foo:1\n", "invalid reference format")]
-    #[case("quay.io/foo@sha256:ab", "invalid reference format")]
-    #[case("quay.io/foo@sha256:0123456789abcdef0123456789abcdef", "invalid checksum digest length")]
-    #[case("quay.io/foo@md5:0123456789abcdef0123456789abcdef", "unsupported digest algorithm")]
-    fn other_references_are_refused(#[case] text: &str, #[case] want: &str) {
-        let err = text.parse::<ImageRef>().unwrap_err();
-        let head = format!("error parsing image reference {}", quote(text));
-        assert_eq!(Chain(&err).to_string(), format!("{head}: {want}"));
+    #[test]
+    fn other_references_are_refused() {
+        for (text, want) in cases::<(String, String)>("other_references_are_refused") {
+            let err = text.parse::<ImageRef>().unwrap_err();
+            let head = format!("error parsing image reference {}", quote(&text));
+            assert_eq!(Chain(&err).to_string(), format!("{head}: {want}"));
+        }
     }
 
     #[test]

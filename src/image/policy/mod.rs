@@ -206,6 +206,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
     const POLICY: &str = r#"{
         "default": [{"type": "reject"}],
@@ -255,19 +256,13 @@ mod tests {
         assert_eq!((error.to_string().as_str(), error.is_terminal()), (want, false));
     }
 
-    // More: testdata/signatures.toml.
-    #[rstest]
-    #[case("{")]
-    #[case(r#"{"default": []}"#)]
-    #[case(r#"{"default": [{"type": "reject"}], "default": [{"type": "reject"}]}"#)]
-    #[case(r#"{"default": [{"type": "insecureAcceptAnything", "keyPath": "/k"}]}"#)]
-    #[case(r#"{"default": [{"type": "reject", "type": "insecureAcceptAnything"}]}"#)]
-    #[case(r#"{"default": [{"keyPath": "/k"}]}"#)]
-    #[case(r#"{"default": [{"type": "reject"}], "transports": {"docker": {}, "docker": {}}}"#)]
-    fn malformed_policy_is_an_error_naming_the_file(#[case] text: &str) {
-        let err = Policy::parse(Path::new("policy.json"), text.as_bytes()).unwrap_err();
-        assert!(err.to_string().contains("policy.json"));
-        assert!(!err.is_terminal());
+    #[test]
+    fn malformed_policy_is_an_error_naming_the_file() {
+        for text in cases::<String>("malformed_policy_is_an_error_naming_the_file") {
+            let err = Policy::parse(Path::new("policy.json"), text.as_bytes()).unwrap_err();
+            assert!(err.to_string().contains("policy.json"), "{text}");
+            assert!(!err.is_terminal(), "{text}");
+        }
     }
 
     #[test]

@@ -211,32 +211,15 @@ pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    // catalogs.md 5.3 Errors
-    #[rstest]
-    #[case(
-        r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown","detail":{}}]}"#,
-        "manifest unknown"
-    )]
-    #[case(
-        r#"{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}"#,
-        "unauthorized: authentication required"
-    )]
-    #[case(r#"{"errors":[{"code":"DENIED"},{"message":"no\nway"}]}"#, "denied, no\u{fffd}way")]
-    #[case("<html>", "registry answered 404 Not Found")]
-    #[case(r#"{"errors":[]}"#, "registry answered 404 Not Found")]
-    // deploying.md P22
-    #[case(
-        r#"{"errors":[{"message":"you sent Basic hunter2"}]}"#,
-        "its text is hidden, because it contains the credential"
-    )]
-    fn registries_are_quoted(#[case] body: &str, #[case] want: &str) {
-        let secrets = ["", "hunter2"];
-        let text = error_text(StatusCode::NOT_FOUND, body.as_bytes(), &secrets);
-        assert_eq!(text, want);
+    #[test]
+    fn registries_are_quoted() {
+        for (body, want) in cases::<(String, String)>("registries_are_quoted") {
+            let text = error_text(StatusCode::NOT_FOUND, body.as_bytes(), &["", "hunter2"]);
+            assert_eq!(text, want, "{body}");
+        }
     }
 
     #[test]
