@@ -223,7 +223,7 @@ fn whiteouts_that_look_at_every_entry_again_and_again_are_refused(#[case] whiteo
 #[test]
 fn links_count_as_copies() {
     let limits = Limits { kept: 100, ..Limits::catalog() };
-    let archive = tar().file("configs/a", &"x".repeat(60)).symlink("configs/b", "a");
+    let archive = tar().file("configs/a", "x".repeat(60)).symlink("configs/b", "a");
     let got = listed(run(vec![archive.finish()], "configs", &limits)).unwrap_err();
     assert_eq!(got, "wanted files are larger than 100 bytes together");
 }
@@ -234,7 +234,7 @@ fn limits_hold_for_all_layers_together() {
     let two = || tar().file("a", "").file("b", "").finish();
     let got = listed(run(vec![two(), two()], "configs", &limits)).unwrap_err();
     assert_eq!(got, "layer 2, entry \"b\": image has more than 3 entries");
-    let large = || tar().file("a", &"x".repeat(2000)).finish();
+    let large = || tar().file("a", "x".repeat(2000)).finish();
     let got = listed(run(vec![large(), large()], "configs", &limits)).unwrap_err();
     assert!(got.starts_with("layer 2") && got.contains("6000 bytes when decompressed"), "{got}");
 }
@@ -337,7 +337,7 @@ fn odd_but_valid_names_are_loaded() {
 fn broken_last_layer_gives_nothing() {
     let good = tar().file("configs/a", "a").finish();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&tar().file("configs/b", &"b".repeat(5000)).finish()).unwrap();
+    encoder.write_all(&tar().file("configs/b", "b".repeat(5000)).finish()).unwrap();
     let mut broken = encoder.finish().unwrap();
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
