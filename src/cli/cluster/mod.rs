@@ -26,10 +26,11 @@ use olm_core::catalog::read::Meta;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Resolution, Selector,
+    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Resolution,
     UpdatePolicy,
 };
 use olm_core::revision::{self, Phase};
+use olm_core::selector::Selector;
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::version::Version;
 use tokio::sync::OnceCell;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use olm_core::rbac::Account;
-use olm_core::resolve::Selector;
+use olm_core::selector::Selector;
 use tokio::sync::Mutex;
 
 use super::{approve, catalog, graph, history, install, plan, rbac, search, show, status, why};

@@ -1,7 +1,8 @@
 //! `kubectl olm graph`: the update graph of a package, of catalogs named on the command line or of
 //! those of a cluster.
 
-use olm_core::resolve::{Catalog, CatalogError, Environment, Options, Request, Selector};
+use olm_core::resolve::{Catalog, CatalogError, Environment, Options, Request};
+use olm_core::selector::Selector;
 
 use crate::environment::Installed;
 use crate::graph::{self, Graph};

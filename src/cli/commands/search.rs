@@ -4,7 +4,7 @@
 
 use futures::stream::{self, StreamExt as _};
 use olm_core::catalog::Summary;
-use olm_core::resolve::Selector;
+use olm_core::selector::Selector;
 
 use crate::cluster::{Whole, only};
 use crate::commands::install::selector;

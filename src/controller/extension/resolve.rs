@@ -6,7 +6,8 @@ use std::time::Instant;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
 use olm_core::extension::{Answer, KnownCatalog, Question};
-use olm_core::resolve::{Catalog, Environment, Options, Resolution, Selector};
+use olm_core::resolve::{Catalog, Environment, Options, Resolution};
+use olm_core::selector::Selector;
 
 use super::before::TakeOverError;
 use super::error::ExtensionError;

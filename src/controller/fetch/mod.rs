@@ -19,7 +19,8 @@ use olm_api::ClusterCatalog;
 use olm_api::keys::name::CA_BUNDLE;
 use olm_core::catalog::Content;
 use olm_core::extension::KnownCatalog;
-use olm_core::resolve::{CatalogProblem, Selector};
+use olm_core::resolve::CatalogProblem;
+use olm_core::selector::Selector;
 use olm_image::Room;
 use tokio::sync::{Mutex, watch};
 

@@ -95,6 +95,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use http::{Method, Request, Response};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::client::Body;
     use olm_api::{API_VERSION, ClusterExtensionSpec};
     use rstest::rstest;
@@ -153,6 +154,7 @@ mod tests {
         });
         let mut extension = ClusterExtension::new("e", ClusterExtensionSpec::default());
         extension.metadata.uid = Some("x".to_owned());
+        extension.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         extension.metadata.finalizers = orphans.then(|| vec!["orphan".to_owned()]);
         let client = Client::new(service, "default");
         let ended = teardown_extension(&client, &extension).await.unwrap();

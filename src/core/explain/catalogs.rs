@@ -7,7 +7,8 @@ use super::finding::CatalogReason;
 use super::model::{CatalogState, CatalogSummary};
 use crate::catalog::{Content, PackageIndex};
 use crate::resolve::{Catalog, Selected};
-use crate::resolve::{CatalogError, CatalogProblem, Query, Resolution, Selector, Unavailability};
+use crate::resolve::{CatalogError, CatalogProblem, Query, Resolution, Unavailability};
+use crate::selector::Selector;
 
 /// The most similar package names that are listed.
 const MAX_SIMILAR: usize = 5;

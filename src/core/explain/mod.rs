@@ -40,9 +40,9 @@ use self::catalogs::CatalogEvaluation;
 use self::what_if::WhatIf;
 use crate::error::Chain;
 use crate::resolve::{
-    Catalog, Environment, Options, Query, Request, Resolution, Selected, Selector, Warning,
-    classic, resolve,
+    Catalog, Environment, Options, Query, Request, Resolution, Selected, Warning, classic, resolve,
 };
+use crate::selector::Selector;
 use crate::version::VersionRelease;
 
 /// Explains the result of [`resolve`] for the same input; with a version, or the name of a bundle, also

@@ -8,7 +8,8 @@ use olm_api::keys::label;
 use olm_api::{AvailabilityMode, ClusterCatalog};
 
 use crate::catalog::{Content, PackageIndex};
-use crate::resolve::{Catalog, CatalogProblem, Selector};
+use crate::resolve::{Catalog, CatalogProblem};
+use crate::selector::Selector;
 use crate::status::is_true;
 
 /// A catalog, as far as it is known, with its content for one package.

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use super::selector::SelectorError;
 use super::validate::ValidationError;
 use crate::catalog::BundleVersionError;
 use crate::error::quote;
+use crate::selector::SelectorError;
 use crate::version::{VersionRangeError, VersionReleaseError};
 
 /// Why no bundle was chosen.

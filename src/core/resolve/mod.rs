@@ -18,7 +18,6 @@ mod error;
 mod filter;
 mod fit;
 mod policy;
-mod selector;
 mod update;
 mod validate;
 mod verdict;
@@ -38,8 +37,6 @@ pub use error::{
 pub use filter::{Exclusion, Reason};
 pub use fit::dependents;
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
-pub(crate) use selector::matches_labels;
-pub use selector::{Selector, SelectorError};
 pub use update::{Offer, Update, Why, pending};
 pub use validate::{Dependencies, ValidationError};
 
@@ -50,6 +47,7 @@ use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations, Lifecycle, schema};
 use crate::error::quote;
+use crate::selector::Selector;
 use crate::version::{VersionRange, VersionRelease};
 
 /// The input of a resolution.

@@ -13,9 +13,10 @@ use super::filter::Reason;
 use super::policy::{HeldReason, UpdatePolicy};
 use super::{
     Catalog, Dependencies, Environment, Options, Request, Resolution, ResolveError, Selected,
-    Selector, ValidationError, resolve,
+    ValidationError, resolve,
 };
 use crate::error::quote;
+use crate::selector::Selector;
 use crate::version::VersionRelease;
 
 /// A newer version that is offered but not chosen.

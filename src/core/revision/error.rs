@@ -6,7 +6,7 @@ use olm_api::MAX_REVISION;
 use olm_api::conditions::Reason;
 
 use crate::error::{Classify, Disposition, quote};
-use crate::resolve::SelectorError;
+use crate::selector::SelectorError;
 
 use super::{MAX_OBJECT_BYTES, MAX_SECRET_BYTES};
 

@@ -28,10 +28,9 @@ mod tests;
 mod typed;
 mod workload;
 
-pub(crate) use adopt::CLASSIC;
 pub use adopt::{
     Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, is_retained_for,
-    manager, removal, tool_of,
+    removal,
 };
 pub use error::{RevisionError, check_annotations};
 pub use fixed::Fixed;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::RevisionError;
 use crate::go_json;
 use crate::object::Object;
-use crate::resolve::{Selector, matches_labels};
+use crate::selector::{Selector, matches_labels};
 use crate::yaml::to_json;
 
 /// The result of evaluating probes on an object.

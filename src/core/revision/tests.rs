@@ -331,7 +331,7 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
 #[case::revision(json!({"ownerReferences": [{"kind": "ClusterObjectSet", "name": "x-1"}]}), None)]
 fn who_manages_an_object_shows(#[case] metadata: Value, #[case] want: Option<&str>) {
     let live = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
-    assert_eq!(super::manager(&live).as_deref(), want);
+    assert_eq!(crate::manager::manager_of(&live).as_deref(), want);
 }
 
 // ours: what a user may have taken over
@@ -616,11 +616,13 @@ const AVAILABLE: &str = r#".status.condition["Available"]"#;
     Readiness::Unknown("\"status.updatedReplicas\" missing and missing .status.conditions".into()))]
 #[case::no_conditions(json!({"observedGeneration": 2, "updatedReplicas": 1}),
     Readiness::Unknown("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 0 and missing .status.conditions".into()))]
-#[case::malformed(json!({"conditions": {}}), Readiness::Unknown("malformed .status.conditions".into()))]
-#[case::other_condition(json!({"conditions": [{"type": "Progressing"}]}),
+#[case::malformed(json!({"observedGeneration": 2, "conditions": {}}),
+    Readiness::Unknown("malformed .status.conditions".into()))]
+#[case::other_condition(json!({"observedGeneration": 2, "conditions": [{"type": "Progressing"}]}),
     Readiness::Unknown(format!("missing {AVAILABLE}")))]
-#[case::stale_condition(json!({"conditions": [{"type": "Available", "status": "True",
-    "observedGeneration": 1}]}), Readiness::Unknown(format!("{AVAILABLE} outdated")))]
+#[case::stale_condition(json!({"observedGeneration": 2,
+    "conditions": [{"type": "Available", "status": "True", "observedGeneration": 1}]}),
+    Readiness::Unknown(format!("{AVAILABLE} outdated")))]
 fn deployment_probe(#[case] status: Value, #[case] want: Readiness) {
     assert_eq!(evaluate(&deployment(&status), &built_in()), want);
 }

@@ -8,8 +8,8 @@ use olm_api::conditions::{Reason, status, types};
 
 use super::{Statement, find, is_true};
 use crate::error::{first_of, quote};
+use crate::manager::{CLASSIC, manager_of};
 use crate::object::{Identity, Object};
-use crate::revision::{CLASSIC, manager};
 
 /// Managers that are named of those of objects that collide.
 const NAMED: usize = 3;
@@ -184,7 +184,7 @@ impl Collision {
     /// Returns the collision with an object as it is on the cluster.
     pub fn of(object: Identity, owner: Option<OwnerReference>, live: Option<&Object>) -> Self {
         let live = live.filter(|_| owner.is_none());
-        Self { object, owner, manager: live.and_then(manager) }
+        Self { object, owner, manager: live.and_then(manager_of) }
     }
 }
 

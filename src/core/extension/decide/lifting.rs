@@ -6,8 +6,9 @@ use super::Question;
 use crate::explain::explain;
 use crate::extension::lift::{Lift, LiftStep};
 use crate::gate::{MaxVersion, MinorRelease, max_declared};
-use crate::resolve::{Catalog, Environment, Options, Selector};
+use crate::resolve::{Catalog, Environment, Options};
 use crate::revision::BundleRecord;
+use crate::selector::Selector;
 use crate::version::VersionRelease;
 
 /// The most versions that are tried; the nearest come first.
