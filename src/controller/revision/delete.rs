@@ -103,13 +103,13 @@ mod tests {
 
     use super::*;
 
-    fn revision(number: i64, owned: bool) -> Value {
+    fn revision(number: i64, is_owned: bool) -> Value {
         let owner = json!([{"apiVersion": API_VERSION, "kind": "ClusterExtension", "name": "e",
             "uid": "x", "controller": true}]);
         json!({"apiVersion": API_VERSION, "kind": "ClusterObjectSet",
             "metadata": {"name": format!("e-{number}"), "uid": format!("u{number}"),
                 "labels": {"olm.operatorframework.io/owner-name": "e"},
-                "ownerReferences": owned.then_some(owner)},
+                "ownerReferences": is_owned.then_some(owner)},
             "spec": {"revision": number, "lifecycleState": "Active",
                 "collisionProtection": "Prevent"}})
     }

@@ -255,6 +255,8 @@ fn required(names: &Value, schema: &Map<String, Value>) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use rstest::rstest;
 
     use super::*;
@@ -357,9 +359,9 @@ mod tests {
             evidence((&Value::Null, &crd(&schema)), "v1", count, &objects)
         };
         let (valid, invalid) = (json!("x"), json!(1));
-        let one = of(1, &[valid.clone()]);
+        let one = of(1, slice::from_ref(&valid));
         assert!(one.is_like(&of(7, &[valid.clone(), valid.clone()])));
-        assert!(!one.is_like(&of(0, &[])) && !one.is_like(&of(1, &[invalid.clone()])));
+        assert!(!one.is_like(&of(0, &[])) && !one.is_like(&of(1, slice::from_ref(&invalid))));
         let four = vec![invalid.clone(); 4];
         assert!(of(4, &four).is_like(&of(3, &four[1..])));
         assert!(!of(4, &four).is_like(&of(2, &four[2..])));

@@ -140,7 +140,7 @@ fn summary(
 /// Adds notes to a message, which is cut so that they fit: they say what can be done.
 fn with_notes(message: &str, notes: &[Note]) -> String {
     let notes = notes.iter().map(|note| note.message.as_str()).filter(|note| !note.is_empty());
-    let notes = notes.map(|note| format!("\n{note}")).collect::<String>();
+    let notes: String = notes.flat_map(|note| ["\n", note]).collect();
     let mut text = message.to_owned();
     truncate_to(&mut text, MESSAGE_LIMIT.saturating_sub(notes.len()));
     text.push_str(&notes);
