@@ -297,10 +297,12 @@ impl ControlPlane {
 
 /// Returns a free address of a port that the system gives to nobody by itself, that `local-cluster` does
 /// not use, and that no other test of this program was given lately, so that it is still free when a
-/// process that had it is started again.
+/// process that had it is started again. The gate tests the image beside other tests: even ports are its.
 pub(crate) fn free_address() -> String {
     static GIVEN: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
-    let mut ports = std::iter::repeat_with(|| 32_000 + GIVEN.fetch_add(1, Ordering::Relaxed) % 768);
+    let odd = u16::from(std::env::var_os("OLM_IMAGE_ROOT").is_none());
+    let mut ports =
+        std::iter::repeat_with(|| 32_000 + 2 * (GIVEN.fetch_add(1, Ordering::Relaxed) % 384) + odd);
     let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let port = ports.find(free).expect("it never ends");
     format!("127.0.0.1:{port}")

@@ -61,8 +61,11 @@ pub fn yaml(file: impl AsRef<Path>) -> serde_json::Value {
 
 /// Reads the rows of a table of the checkout, which is a YAML list.
 pub fn rows<T: DeserializeOwned>(file: impl AsRef<Path>) -> Vec<T> {
+    let name = file.as_ref().display();
     let rows = serde_json::from_value(yaml(&file));
-    rows.unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()))
+    let rows: Vec<T> = rows.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(!rows.is_empty(), "{name} is empty");
+    rows
 }
 
 /// Returns the path of a program in the profile folder of the running test.

@@ -52,6 +52,12 @@ pub enum GuardError {
         .0.name()
     )]
     NotInForce(Policy),
+    /// Nobody asked the one who approved whether they may.
+    #[error(
+        "admission policy {:?} is not in force: approvals do not count (--account-policy)",
+        Policy::Approve.name()
+    )]
+    ApproveNotInForce,
     /// It might be the controller's own.
     #[error("finding out the controller's own account")]
     Own(#[source] ApiError),
@@ -61,7 +67,7 @@ impl Classify for GuardError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Reserved(_) => Disposition::Terminal(Reason::InvalidConfiguration),
-            Self::NotInForce(_) => Disposition::Wait(LOOK_AGAIN),
+            Self::NotInForce(_) | Self::ApproveNotInForce => Disposition::Wait(LOOK_AGAIN),
             Self::Own(_) => Disposition::Retry,
         }
     }
@@ -120,7 +126,10 @@ impl Guard {
         let known = enforced.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
         let in_force = known.is_some_and(|known| known.get(&policy) == Some(&true));
         if waits(self.decided, in_force, was_admitted) {
-            return Err(GuardError::NotInForce(policy));
+            return Err(match policy {
+                Policy::Approve => GuardError::ApproveNotInForce,
+                _ => GuardError::NotInForce(policy),
+            });
         }
         Ok(())
     }

@@ -84,12 +84,15 @@ pub async fn run(
     });
     // Our own status writes need no second look; everything a person or another part of the
     // controller changes does.
-    let own = Arc::clone(&ctx);
+    let (own, held) = (Arc::clone(&ctx), reader.clone());
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels)
-        .combine(move |set: &Guarded| own.reconciler.status_of_others(set));
+        .combine(move |set: &Guarded| {
+            held.get(&ObjectRef::from_obj(set))?; // nothing is remembered of one that is gone
+            own.reconciler.status_of_others(set)
+        });
     let (told, forgetting) = (Arc::clone(&known), Arc::clone(&ctx));
     let sets = cluster::watched(api, watcher::Config::default(), keep_makers)
         .reflect(revisions)

@@ -7,7 +7,7 @@
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt as _};
 use olm_api::conditions::types;
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_core::revision::is_orphaned;
 use olm_core::uninstall::BLOCKED;
 
@@ -43,7 +43,9 @@ pub async fn teardown_extension(
     let orphans = is_orphaned(&extension.metadata);
     // The garbage collector takes the reference off every revision of an extension that is orphaned.
     // One alone may have lost it in a backup.
-    if !orphans && owned.is_empty() && abandoned.iter().any(|set| remains(&set)) {
+    let in_use = |set: &&ClusterObjectSet| set.spec.lifecycle_state != LifecycleState::Archived;
+    let is_lost = |set: &ClusterObjectSet| remains(&set) && in_use(&set);
+    if !orphans && !owned.iter().any(|set| in_use(&set)) && abandoned.iter().any(is_lost) {
         return Ok(Teardown::Orphaned);
     }
     // A revision without reference must not live on. These go first, so that they are never all that
@@ -103,34 +105,40 @@ mod tests {
 
     use super::*;
 
-    fn revision(number: i64, is_owned: bool) -> Value {
+    const OWNED: (bool, &str) = (true, "Active");
+    const LOST: (bool, &str) = (false, "Active");
+
+    fn revision(number: i64, (is_owned, state): (bool, &str)) -> Value {
         let owner = json!([{"apiVersion": API_VERSION, "kind": "ClusterExtension", "name": "e",
             "uid": "x", "controller": true}]);
         json!({"apiVersion": API_VERSION, "kind": "ClusterObjectSet",
             "metadata": {"name": format!("e-{number}"), "uid": format!("u{number}"),
                 "labels": {"olm.operatorframework.io/owner-name": "e"},
                 "ownerReferences": is_owned.then_some(owner)},
-            "spec": {"revision": number, "lifecycleState": "Active",
+            "spec": {"revision": number, "lifecycleState": state,
                 "collisionProtection": "Prevent"}})
     }
 
     // applying.md 7.3
     #[rstest]
-    #[case::plain(&[true, true], false, &["e-1 Background", "e-2 Background"], false)]
-    #[case::orphaning(&[true], true, &["e-1 Orphan"], false)]
-    #[case::orphaned_by_the_collector(&[false, false], false, &[], true)]
-    #[case::that_is_recorded(&[false], true, &["e-1 Orphan"], false)]
-    #[case::one_restored_without_owner(&[false, true], false,
+    #[case::plain(&[OWNED, OWNED], false, &["e-1 Background", "e-2 Background"], false)]
+    #[case::orphaning(&[OWNED], true, &["e-1 Orphan"], false)]
+    #[case::orphaned_by_the_collector(&[LOST, LOST], false, &[], true)]
+    #[case::that_is_recorded(&[LOST], true, &["e-1 Orphan"], false)]
+    #[case::one_restored_without_owner(&[LOST, OWNED], false,
+        &["e-1 Orphan", "e-2 Background"], false)]
+    #[case::archived_ones_do_not_count(&[(true, "Archived"), LOST], false, &[], true)]
+    #[case::archived_ones_are_not_lost(&[(false, "Archived"), OWNED], false,
         &["e-1 Orphan", "e-2 Background"], false)]
     #[tokio::test]
     async fn one_revision_without_owner_keeps_nothing_of_the_others(
-        #[case] owned: &[bool],
+        #[case] given: &[(bool, &str)],
         #[case] orphans: bool,
         #[case] deleted: &[&str],
         #[case] is_orphaned: bool,
     ) {
         let sets: Vec<_> =
-            (1..).zip(owned).map(|(number, owned)| revision(number, *owned)).collect();
+            (1..).zip(given).map(|(number, given)| revision(number, *given)).collect();
         let asked = Arc::new(Mutex::new(Vec::new()));
         let service = tower::service_fn({
             let asked = Arc::clone(&asked);

@@ -75,15 +75,16 @@ pub fn known_siblings(
     select(found, |kin| own.is_with(kin)).ok()
 }
 
-/// Returns the UIDs of the sets that have the label of a revision, but do not belong together with it,
-/// as those of a deleted extension with the same name, of what a watch has brought.
+/// Returns the UIDs of the revisions of another extension with the same name, which is deleted, of
+/// what a watch has brought.
 pub fn known_strangers(
     store: &Store<DeserializeGuard<ClusterObjectSet>>,
     set: &ClusterObjectSet,
 ) -> BTreeSet<String> {
     let own = Kin::of(set.meta(), Some(set.spec.revision));
     let mut found = owner_name(set).map_or_else(Vec::new, |owner| labelled_in(store, owner));
-    found.retain(|other| !own.is_with(kin(other)));
+    let is_extension = |it: Kin<'_>| it.extension().is_some();
+    found.retain(|other| is_extension(own) && is_extension(kin(other)) && !own.is_with(kin(other)));
     found.iter().filter_map(|other| other.uid()).collect()
 }
 

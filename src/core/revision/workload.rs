@@ -207,7 +207,7 @@ fn container_fault(container: &Value) -> Option<String> {
             let ended = [now, before].into_iter().map(|state| &state["terminated"]);
             // One that ends well again and again does not run either.
             let restarts = reason == "CrashLoopBackOff"
-                || container["restartCount"].as_i64().is_some_and(|count| count > 0);
+                || container["restartCount"].as_i64().is_some_and(|count| count > 2);
             let mut failed = ended.filter(|it| it.is_object() && (restarts || it["exitCode"] != 0));
             match failed.next() {
                 Some(ended) => Some(format!("container {name} ended with {}", end(ended))),

@@ -73,14 +73,19 @@ func (l launcher) launch(c component, d dir) (*process, error) {
 	return p, nil
 }
 
-// memoryLimit returns an eighth of the available memory in MiB, at most 3 GiB, which an API server
+// memoryLimit returns a tenth of the available memory in MiB, at most 3 GiB, which an API server
 // needs with hundreds of large CRDs. With less than 768 MiB it would do little but collect garbage.
 func memoryLimit() int {
 	content, _ := os.ReadFile("/proc/meminfo")
 	_, rest, _ := strings.Cut(string(content), "MemAvailable:")
 	available := 0
 	_, _ = fmt.Sscanf(rest, "%d kB", &available)
-	return min(max(available/1024/8, 768), 3072)
+	container, _ := os.ReadFile("/sys/fs/cgroup/memory.max")
+	most := 0
+	if n, _ := fmt.Sscan(string(container), &most); n == 1 {
+		available = min(available, most/1024)
+	}
+	return min(max(available/1024/10, 768), 3072)
 }
 
 // environment returns the little that components need. The caller's is kept away from them: etcd

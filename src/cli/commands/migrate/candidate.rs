@@ -6,7 +6,7 @@ use olm_core::classic::takeover::{
     Check, Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
 };
 use olm_core::classic::{Answer, Classic, GROUP, Migration};
-use olm_core::extension::{Policy, ValidExtension};
+use olm_core::extension::{KnownCatalog, Policy, ValidExtension};
 use olm_core::helm;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
 
@@ -402,9 +402,16 @@ impl<'a> World<'a> {
         let found = sources.find(|it| it.name() == source && it.namespace() == namespace);
         let becomes = olm_core::classic::catalog_name(source, found);
         let catalogs = self.cluster.all_catalogs().await?;
-        let is_there = catalogs.iter().any(|it| it.metadata.name.as_deref() == Some(becomes));
+        let there = catalogs.iter().find(|it| it.metadata.name.as_deref() == Some(becomes));
+        if let Some(there) = there.map(KnownCatalog::of)
+            && (!there.is_enabled() || there.problem().is_some())
+        {
+            return Ok(format!(
+                "kubectl olm catalog list shows why catalog {becomes} is not served"
+            ));
+        }
         let image = found.map_or("", |found| found.text_at("/spec/image"));
-        Ok(catalog_hint((becomes, image), csv.name(), is_there))
+        Ok(catalog_hint((becomes, image), csv.name(), there.is_some()))
     }
 
     /// Lists the differences between the running objects and the rendered ones, which stay until

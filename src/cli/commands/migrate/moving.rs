@@ -113,13 +113,13 @@ impl Moving {
         let Some(entry) = &candidate.entry else { return Ok(Outcome::Done) };
         let client = place.0;
         let (subscription, csv) = entry.moved()?;
+        if !candidate.progress.extended {
+            self.refuse_replaced(client, &csv).await?;
+        }
         for step in steps(candidate.progress) {
             match (step, &candidate.plan) {
                 (Step::Prepare | Step::Unsubscribe, _) | (Step::Extend, None) => {}
-                (Step::Hold, _) => {
-                    self.refuse_replaced(client, &csv).await?;
-                    objects::hold_csv(client, &csv).await?;
-                }
+                (Step::Hold, _) => objects::hold_csv(client, &csv).await?,
                 (Step::Release, _) => {
                     let count = objects::release_all(client, &csv, &entry.running()).await?;
                     writeln!(out, "{}: {count} objects released from Classic", csv.name())?;
@@ -154,8 +154,12 @@ impl Moving {
     /// Refuses a CSV whose upgrade began before its Subscription was deleted.
     async fn refuse_replaced(&self, client: &Client, csv: &Object) -> anyhow::Result<()> {
         let csvs = objects::of_classic(client, "ClusterServiceVersion", csv.namespace()).await?;
-        let Some(other) = replacing(csv, csvs.iter()) else { return Ok(()) };
-        let text = format!("{} is being replaced by {}", csv.name(), other.name());
+        let mut again = csvs.iter().filter(|it| it.name() == csv.name() && uid(it) != uid(csv));
+        let text = match (replacing(csv, csvs.iter()), again.next()) {
+            (Some(other), _) => format!("{} is being replaced by {}", csv.name(), other.name()),
+            (None, Some(_)) => format!("{} was created again", csv.name()),
+            (None, None) => return Ok(()),
+        };
         let file = self.backup.display();
         let hint = format!("kubectl olm migrate rollback {file} creates its Subscription again");
         Err(Hinted::failed(text, hint))

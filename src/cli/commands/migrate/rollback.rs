@@ -3,7 +3,9 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use olm_api::keys::label;
-use olm_core::classic::takeover::{again, give_back, is_going, lost_status, uid};
+use olm_core::classic::takeover::{
+    again, give_back, is_going, lost_status, replacing, uid, unhold,
+};
 use olm_core::helm;
 
 use super::backup::{Backup, Entry};
@@ -118,7 +120,20 @@ async fn restore(
         objects::release_all(client, &csv, &entry.running()).await?;
         objects::dismiss_csv(client, &csv, timeout).await?;
     }
+    let beside = objects::of_classic(client, "ClusterServiceVersion", csv.namespace()).await?;
+    if let Some(other) = replacing(&csv, beside.iter())
+        && !beside.iter().any(|it| it.name() == csv.name())
+    {
+        // What it had installed is the other's by now.
+        writeln!(out, "{} is not made again: {} has replaced it", csv.name(), other.name())?;
+        let mut status = subscription.clone().into_value();
+        status["status"]["installedCSV"] = json!(other.name());
+        let subscription = Object::from_value(status).context("reading the Subscription")?;
+        create(client, &subscription, out).await?;
+        return Ok(());
+    }
     let made = create(client, &csv, out).await?;
+    objects::change(client, &csv, unhold).await?;
     let (before, now) = (uid(&csv), uid(&made));
     let mut count = 0;
     // One that was never deleted still has its objects, and an upgrade may have begun to take them.

@@ -31,7 +31,8 @@ fn run(folder: &Path, command: &str) -> String {
     let script = format!("kubectl() {{ shift; {plugin} \"$@\"; }}\n{command}\n");
     let mut shell = Command::new("bash");
     shell.args(["-o", "pipefail", "-c", &script]).current_dir(folder).stdin(Stdio::null());
-    shell.env("KUBECONFIG", "/nonexistent/config").env("HOME", folder);
+    shell.env("KUBECONFIG", "/nonexistent/config").env("HOME", folder).env("LC_ALL", "C");
+    shell.env_remove("BASH_ENV").env_remove("CLICOLOR_FORCE");
     let (code, mut text, errors) = outcome(shell.env_remove("XDG_CACHE_HOME"));
     for line in errors.lines() {
         writeln!(text, "{}", format!("2> {line}").trim_end()).unwrap();
@@ -47,6 +48,7 @@ fn what_is_shown_is_printed(#[files("tests/played/*.md")] path: PathBuf) {
     let page = fs::read_to_string(&path).unwrap();
     let (mut printed, mut wrong) = (page.clone(), String::new());
     for block in documents::blocks(&page) {
+        assert!(!block.steps().is_empty(), "{}: nothing is run in {}", path.display(), block.text);
         let folder = folder();
         let mut text = String::new();
         for step in block.steps() {

@@ -533,6 +533,17 @@ pub fn hold(csv: &Object) -> Value {
         "resourceVersion": csv.text_at("/metadata/resourceVersion")}})
 }
 
+/// Returns the change that takes our finalizer off a CSV that stays.
+pub fn unhold(csv: &Object) -> Option<Value> {
+    let mut finalizers = texts(csv, "/metadata/finalizers");
+    let is_held = !is_going(csv) && finalizers.contains(&MOVING);
+    finalizers.retain(|it| *it != MOVING);
+    is_held.then(|| {
+        json!({"metadata": {"finalizers": finalizers,
+            "resourceVersion": csv.text_at("/metadata/resourceVersion")}})
+    })
+}
+
 /// Returns the next change that hides a held CSV from what generates `OperatorConditions`, which takes
 /// them back as long as it finds the CSV: it ignores copies. What collects copies deletes this one too,
 /// which changes nothing: it is being deleted already. The rest of Classic takes what becomes a copy for
