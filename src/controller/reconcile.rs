@@ -15,6 +15,7 @@ use kube::core::DeserializeGuard;
 use kube::core::object::HasStatus;
 use kube::runtime::controller::Action;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Client, Resource, ResourceExt as _};
 use olm_api::conditions::Reason;
 use olm_api::{ClusterCatalog, ClusterExtension, ClusterObjectSet};
@@ -311,12 +312,17 @@ impl Reconciler {
     }
 
     /// A predicate for objects that a watch brings: it changes with a status that somebody else wrote.
-    pub fn status_of_others<K: OwnKind>(&self, object: &DeserializeGuard<K>) -> Option<u64> {
+    pub fn status_of_others<K: OwnKind>(
+        &self,
+        store: &Store<DeserializeGuard<K>>,
+        object: &DeserializeGuard<K>,
+    ) -> Option<u64> {
         let status = object.0.as_ref().ok()?.status();
+        // Nothing is kept for what goes, or is gone.
         if object.meta().deletion_timestamp.is_some() {
-            // Nothing is kept for what goes.
             return None;
         }
+        store.get(&ObjectRef::from_obj(object))?;
         Some(self.written.foreign(&object.uid().unwrap_or_default(), &status))
     }
 

@@ -56,10 +56,7 @@ pub async fn run(
     let relevant = predicates::generation
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
-        .combine(move |extension: &Guarded| {
-            held.get(&ObjectRef::from_obj(extension))?; // nothing is remembered of one that is gone
-            own.reconciler.status_of_others(extension)
-        });
+        .combine(move |extension: &Guarded| own.reconciler.status_of_others(&held, extension));
     let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
     // Who changed one is recorded with its next revision.
     let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())

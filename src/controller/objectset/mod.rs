@@ -89,10 +89,7 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(predicates::labels)
-        .combine(move |set: &Guarded| {
-            held.get(&ObjectRef::from_obj(set))?; // nothing is remembered of one that is gone
-            own.reconciler.status_of_others(set)
-        });
+        .combine(move |set: &Guarded| own.reconciler.status_of_others(&held, set));
     let (told, forgetting) = (Arc::clone(&known), Arc::clone(&ctx));
     let sets = cluster::watched(api, watcher::Config::default(), keep_makers)
         .reflect(revisions)
