@@ -154,18 +154,17 @@ THREADS ?= 8
 
 .PHONY: test-control-plane
 test-control-plane: built ## Run the tests on a real kube-apiserver, etcd and registry (THREADS=8), and list the slowest
-	hack/local-cluster/go.sh test -vet=off ./...
+	hack/local-cluster/go.sh test -vet=off ./... # `make lint` has all of vet, which reads all of Kubernetes
 	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
 
-# `go vet` reads all of Kubernetes. Tests that wait for many minutes have their own targets. The short form
-# has one test of each kind; the other tests of manifests are in `make test-image`.
+# Tests that wait for many minutes have their own targets. The short form has one test of each kind; the
+# other tests of manifests are in `make test-image`.
 LONG := --skip releases:: --skip classic::itself --skip under_load_fail_no_request
 SOME := takeover:: catalog_holds:: crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence:: a_roll_out_that_fails
 
 .PHONY: test-full
 test-full: built $(if $(SHORT),,chart) ## Run the tests about time, size, another installer or another release (two hours; SHORT=1: a selection, minutes)
 	@hack/slowest.sh $(CONTROL_PLANE) --ignored --test-threads=$(THREADS) $(LONG) $(if $(SHORT),$(SOME))
-	$(if $(SHORT),,hack/local-cluster/go.sh vet ./...)
 	$(if $(SHORT),,$(MAKE) test-matrix availability)
 
 # Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.
@@ -286,7 +285,7 @@ fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, 
 ##@ Maintain
 
 .PHONY: lint
-lint: prerequisites ## Check formatting, clippy, rustdoc, shell scripts, workflows and generated files
+lint: prerequisites ## Check formatting, clippy, rustdoc, Go vet, shell scripts, workflows and generated files
 	@hack/tools.sh shellcheck actionlint cargo-deny
 	! git grep -nIE '^(<{7}|>{7}) '
 	$(CARGO) fmt --all --check
@@ -294,6 +293,7 @@ lint: prerequisites ## Check formatting, clippy, rustdoc, shell scripts, workflo
 	$(CARGO) clippy --locked --workspace --test '*' -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
 	test -z "$$(gofmt -l hack/local-cluster hack/signatures)"
+	hack/local-cluster/go.sh vet ./...
 	shellcheck hack/*.sh hack/local-cluster/*.sh .github/actions/*/*.sh .ci/run
 	actionlint
 	$(CARGO) deny --config hack/deny.toml check bans licenses sources

@@ -43,9 +43,8 @@ pub async fn teardown_extension(
     let orphans = is_orphaned(&extension.metadata);
     // The garbage collector takes the reference off every revision of an extension that is orphaned.
     // One alone may have lost it in a backup.
-    let in_use = |set: &&ClusterObjectSet| set.spec.lifecycle_state != LifecycleState::Archived;
-    let is_lost = |set: &ClusterObjectSet| remains(&set) && in_use(&set);
-    if !orphans && !owned.iter().any(|set| in_use(&set)) && abandoned.iter().any(is_lost) {
+    let in_use = |set: &ClusterObjectSet| set.spec.lifecycle_state != LifecycleState::Archived;
+    if !orphans && !owned.iter().any(in_use) && abandoned.iter().filter(remains).any(in_use) {
         return Ok(Teardown::Orphaned);
     }
     // A revision without reference must not live on. These go first, so that they are never all that
