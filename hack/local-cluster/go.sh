@@ -15,4 +15,5 @@ for packages in k8s.io/{api,client-go,kubectl,kube-scheduler,kube-controller-man
   {sigs.k8s.io/{kustomize,kwok},github.com/{distribution,redis,google,opencontainers},go.opentelemetry.io}/...; do
   plain+=("-gcflags=$packages=-l -dwarf=false")
 done
+[[ $1 != vet ]] || plain+=("-vettool=$PWD/vet.sh")
 CGO_ENABLED=0 GOGC=400 exec go "$1" -trimpath "${plain[@]}" "${@:2}"

@@ -514,6 +514,10 @@ impl Told {
         same("the row", if row.moves { row.next } else { "1.0.0" }, installed);
         same("why", self.by_why(), installed);
         same("plan", self.by_plan(), installed);
+        if self.by_why() != self.by_plan() {
+            let errors = &self.refusal;
+            same("the two", &format!("{:#?}", self.why), &format!("{:#?} {errors}", self.plan));
+        }
         if let Some(word) = row.held {
             let plan = self.plan.clone().unwrap_or_default();
             same("held by", &plan["heldBy"].to_string(), &json!([word]).to_string());
