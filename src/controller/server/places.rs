@@ -34,7 +34,8 @@ impl Limits {
     pub const CATALOGS: Self = Self {
         listener: "catalogs",
         connections: 512,
-        per_address: 32,
+        // Everybody who uses the plugin comes from the addresses of the API servers.
+        per_address: 128,
         head: Duration::from_secs(5),
         // Longer than between two scrapes.
         idle: Duration::from_secs(90),
@@ -45,6 +46,7 @@ impl Limits {
     pub const METRICS: Self = Self {
         listener: "metrics",
         connections: 64,
+        per_address: 32,
         answer: Duration::from_mins(5),
         ..Self::CATALOGS
     };
