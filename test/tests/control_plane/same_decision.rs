@@ -114,6 +114,7 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
         assert!(errors.ends_with(&want), "{args:?}: {text}{errors}");
         assert_eq!(code, Some(1), "{args:?}");
     }
+    objects_of_a_crd_are_not_deleted_unseen(&cluster, &extension).await;
     assert_eq!(extension.get().await.metadata.resource_version, before);
     whoever_may_not_read_the_settings_is_not_refused(plane, &extension).await;
 
@@ -124,6 +125,27 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     let after = extension.get().await.metadata.annotations;
     let after = after.unwrap_or_default();
     assert_eq!(after.get(policy::PAUSED).map(String::as_str), Some("true"));
+}
+
+/// In its Helm mode, upstream makes the extension itself the owner of what it installs.
+async fn objects_of_a_crd_are_not_deleted_unseen(cluster: &Cluster, extension: &Extension) {
+    let plane = cluster.plane;
+    let mut crd = definition("kettle", None);
+    crd["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterExtension", "name": "kettle",
+        "uid": extension.get().await.metadata.uid, "controller": true}]);
+    plane.create(&crd);
+    let named = crd["metadata"]["name"].as_str().expect("a name");
+    plane.kubectl(&["wait", "--for=condition=Established", "crd", named]);
+    let group = crd["spec"]["group"].as_str().expect("a group");
+    let kind = &crd["spec"]["names"]["kind"];
+    plane.create(&json!({"apiVersion": format!("{group}/v1"), "kind": kind,
+        "metadata": {"name": "mine", "namespace": "default"}}));
+    let (text, errors) = plugin::answer(plane, &["delete", "kettle", "--yes"]).ends(1);
+    assert!(text.contains(&format!("{named}: 1 object\n    default: mine\n")), "{text}{errors}");
+    let hint = "hint: kubectl delete clusterextensions kettle deletes these objects, too\n";
+    assert!(errors.ends_with(hint), "{errors}");
+    plane.kubectl(&["delete", "crd", named]);
 }
 
 /// Settings that may not be read may be there: what is assumed is said, and nothing is refused on a

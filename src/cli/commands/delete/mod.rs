@@ -74,6 +74,19 @@ impl DeleteArgs {
         }
     }
 
+    /// Returns the commands that delete the extensions though objects of their CRDs exist.
+    fn way_out(&self, upstream: bool) -> String {
+        let names = self.names.join(" ");
+        if upstream {
+            return format!("kubectl delete clusterextensions {names} deletes these objects, too");
+        }
+        let flags = [(self.cascade, " --cascade"), (self.with_account, " --with-account")];
+        let flags: String = flags.iter().filter(|(given, _)| *given).map(|it| it.1).collect();
+        format!(
+            "kubectl olm delete {names}{flags} --retain-crds keeps them, --delete-data deletes them"
+        )
+    }
+
     fn params(&self) -> DeleteParams {
         if self.orphan { DeleteParams::orphan() } else { DeleteParams::background() }
     }
@@ -113,10 +126,7 @@ pub(crate) async fn run(args: DeleteArgs, global: &Global, out: &mut dyn Write) 
     }
     if in_the_way && args.decision().is_none() && !args.orphan {
         writeln!(out, "nothing is deleted: objects of its CRDs exist or may exist")?;
-        notice(&format!(
-            "hint: kubectl olm delete {name} --retain-crds keeps them, --delete-data deletes them",
-            name = args.names.join(" ")
-        ));
+        notice(&format!("hint: {}", args.way_out(cluster.settings().await?.upstream)));
         return Ok(Outcome::Failed);
     }
     if global.dry_run == Some(DryRun::Client) {
@@ -284,7 +294,9 @@ impl Data {
 /// Counts, as the caller, what users made of the CRDs of an extension.
 async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Vec<Data>> {
     let revisions = cluster.revisions(&extension.name_any()).await?;
-    let owners: BTreeSet<String> = revisions.iter().filter_map(kube::ResourceExt::uid).collect();
+    let owners = revisions.iter().filter_map(kube::ResourceExt::uid);
+    // Upstream's controller has no revisions in its Helm mode: the extension itself owns all.
+    let owners: BTreeSet<String> = owners.chain(extension.uid()).collect();
     let client = cluster.own_client();
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let listed = api.list(&ListParams::default()).await;
@@ -387,4 +399,36 @@ async fn wait(
         Ok(Look::Going(uninstalling.then(|| message.to_owned())))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DeleteArgs,
+    }
+
+    #[rstest]
+    #[case::alone(
+        &["a"],
+        false,
+        "kubectl olm delete a --retain-crds keeps them, --delete-data deletes them"
+    )]
+    #[case::with_all_flags(
+        &["a", "b", "--with-account", "--cascade"],
+        false,
+        "kubectl olm delete a b --cascade --with-account --retain-crds keeps them, --delete-data \
+         deletes them"
+    )]
+    #[case::upstream(&["a"], true, "kubectl delete clusterextensions a deletes these objects, too")]
+    fn the_way_out_works(#[case] line: &[&str], #[case] upstream: bool, #[case] want: &str) {
+        let args = Line::parse_from([&["delete"], line].concat()).args;
+        assert_eq!(args.way_out(upstream), want);
+    }
 }
