@@ -342,7 +342,9 @@ async fn planned(cluster: &Cluster, one: &Compared) -> Result<(ClusterExtension,
     if let Some(why) = of_itself(extension, one) {
         return Err(why);
     }
-    let plan = plan::make(cluster, extension, Some(&locked.version)).await;
+    let asked = plan::asked_for(extension, &locked.version);
+    let asked = asked.map_err(|error| one_line(&error))?;
+    let plan = plan::make(cluster, &asked, None).await;
     let plan = plan.map_err(|missing| missing.why)?;
     let to = (plan.to.bundle.as_str(), plan.to.digest.as_deref());
     match otherwise(to, plan.catalog.as_deref(), locked) {
@@ -357,12 +359,14 @@ fn otherwise(
     catalog: Option<&str>,
     locked: &Locked,
 ) -> Option<String> {
-    let (catalog, image) = (catalog.unwrap_or_default(), image.unwrap_or_default());
+    let image = image.unwrap_or_default();
+    let place = catalog
+        .map_or_else(|| "the present rollout".to_owned(), |catalog| format!("catalog {catalog}"));
     if bundle != locked.bundle {
-        return Some(format!("catalog {catalog} leads to {bundle}, not to {}", locked.bundle));
+        return Some(format!("{place} leads to {bundle}, not to {}", locked.bundle));
     }
     (image != digest(&locked.image))
-        .then(|| format!("catalog {catalog} has {bundle} by another digest: {image}"))
+        .then(|| format!("{place} has {bundle} by another digest: {image}"))
 }
 
 #[cfg(test)]
@@ -404,6 +408,9 @@ mod tests {
             let found = otherwise((&bundle, image.as_deref()), Some("c"), &lock);
             assert_eq!(found, want, "{name}");
         }
+        let rolling = otherwise(("p.v1.10.0", Some("sha256:b")), None, &lock);
+        let want = "the present rollout has p.v1.10.0 by another digest: sha256:b";
+        assert_eq!(rolling.as_deref(), Some(want));
     }
 
     // plugin.md U59

@@ -131,7 +131,7 @@ async fn checked(
     edit: &Edit,
 ) -> anyhow::Result<Option<Permissions>> {
     let name = &args.name;
-    let edited = edited(extension, &edit.change)?;
+    let edited = plan::edited(extension, &edit.change)?;
     let plan = match plan::make(cluster, &edited, None).await {
         Ok(plan) => plan,
         Err(missing) => {
@@ -166,37 +166,6 @@ async fn checked(
     }
     let grants = if args.grant { plan.account.lacks } else { Permissions::default() };
     Ok((!stopped).then_some(grants))
-}
-
-/// Returns an extension as it would be.
-fn edited(extension: &ClusterExtension, change: &Value) -> anyhow::Result<ClusterExtension> {
-    let mut edited = serde_json::to_value(extension)?;
-    merge(&mut edited, change);
-    let mut edited: ClusterExtension = serde_json::from_value(edited)?;
-    // The API server counts no generation for a spec that stays the same.
-    if edited.spec != extension.spec {
-        edited.metadata.generation = edited.metadata.generation.map(|seen| seen + 1);
-    }
-    Ok(edited)
-}
-
-/// Merges a change into an object as the API server does (RFC 7386).
-fn merge(into: &mut Value, change: &Value) {
-    let Some(members) = change.as_object() else {
-        *into = change.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    let Some(into) = into.as_object_mut() else { return };
-    for (key, value) in members {
-        if value.is_null() {
-            into.remove(key);
-        } else {
-            merge(into.entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 /// Takes `SelfCertified` back once the move is done.
@@ -344,23 +313,6 @@ mod tests {
         #[case] want: &str,
     ) {
         assert_eq!(released(&extension(reason, version)).err().unwrap().to_string(), want);
-    }
-
-    // plugin.md 1.4: what would be is planned before it is written
-    #[test]
-    fn an_edit_is_planned_as_if_it_were_written() {
-        let mut extension = extension("Pinned", Some("2.0.0"));
-        extension.metadata.generation = Some(1);
-        let annotations = json!({"metadata": {"annotations": {"a": "1", "b": null}}});
-        let noted = edited(&extension, &annotations).unwrap();
-        assert_eq!(noted.metadata.generation, Some(1));
-        let noted = noted.metadata.annotations.unwrap_or_default();
-        assert_eq!(noted.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "1".to_owned())]);
-        let moved = edited(&extension, &catalog(&json!({"version": "2.0.0"}))).unwrap();
-        assert_eq!(moved.metadata.generation, Some(2));
-        let filter = &ValidExtension::of(&moved).unwrap().filter;
-        let asked = (filter.package_name.as_str(), filter.version.as_deref());
-        assert_eq!(asked, ("p", Some("2.0.0")));
     }
 
     fn extension(reason: &str, version: Option<&str>) -> ClusterExtension {

@@ -47,6 +47,10 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
     let plan = ["plan", &scene.name, "-o", "json", "--catalog-ca", &ca];
     let plan = plugin::answer(scene.cluster.plane, &plan).document();
     assert_eq!(plan["to"]["version"], "1.1.0", "the plugin decides so, too");
+    // `upgrade` asks for another one, and that rollout does not go on then.
+    let other = ["plan", &scene.name, "--to", "1.0.0", "-o", "json", "--catalog-ca", &ca];
+    let other = plugin::answer(scene.cluster.plane, &other).document();
+    assert_eq!(other["to"]["version"], "1.0.0", "{other}");
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
     let alone = format!("{} is rolling out, and is left alone", scene.package.bundle_name("1.1.0"));
     assert!(why.contains(&alone), "{why}");

@@ -75,7 +75,7 @@ struct Content {
     requests: Vec<CertificateRequest>,
 }
 
-/// Makes the plan of an extension; with `to`, as if that version were asked for.
+/// Makes the plan of an extension; with `to`, of a step to that version under its present spec.
 pub(crate) async fn make(
     cluster: &Cluster,
     extension: &ClusterExtension,

@@ -50,10 +50,18 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         (None, name) => args.find(name.as_deref().unwrap_or_default(), &cluster).await?,
     };
     let to = args.to.as_deref().or(of.to.as_deref());
-    let mut plan = match make(&cluster, &of.extension, to).await {
-        Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&of.extension)),
+    let asked = match to {
+        Some(version) => asked_for(&of.extension, version)?,
+        None => of.extension,
     };
+    let mut plan = match make(&cluster, &asked, None).await {
+        Ok(plan) => plan,
+        Err(missing) => return Ok(missing.say(&asked)),
+    };
+    if let (Some(_), Some(said)) = (to, &mut plan.controller) {
+        // That was about another request.
+        said.differs = None;
+    }
     if of.account_comes && plan.held_by.remove("rights") {
         notice("note: kubectl olm install makes the account, with the rights that it lacks");
     }
@@ -130,6 +138,52 @@ impl PlanArgs {
     }
 }
 
+/// Returns an extension as it would be if this version were asked for.
+pub(crate) fn asked_for(
+    extension: &ClusterExtension,
+    version: &str,
+) -> anyhow::Result<ClusterExtension> {
+    let change = json!({
+        "metadata": {"annotations": {policy::ROLLBACK_TO: null}},
+        "spec": {"source": {"catalog": {"version": version}}},
+    });
+    edited(extension, &change)
+}
+
+/// Returns an extension as it would be.
+pub(crate) fn edited(
+    extension: &ClusterExtension,
+    change: &Value,
+) -> anyhow::Result<ClusterExtension> {
+    let mut edited = serde_json::to_value(extension)?;
+    merge(&mut edited, change);
+    let mut edited: ClusterExtension = serde_json::from_value(edited)?;
+    // The API server counts no generation for a spec that stays the same.
+    if edited.spec != extension.spec {
+        edited.metadata.generation = edited.metadata.generation.map(|seen| seen + 1);
+    }
+    Ok(edited)
+}
+
+/// Merges a change into an object as the API server does (RFC 7386).
+fn merge(into: &mut Value, change: &Value) {
+    let Some(members) = change.as_object() else {
+        *into = change.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    let Some(into) = into.as_object_mut() else { return };
+    for (key, value) in members {
+        if value.is_null() {
+            into.remove(key);
+        } else {
+            merge(into.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
 impl Missing {
     /// Prints why there is no plan.
     pub(crate) fn say(&self, extension: &ClusterExtension) -> Outcome {
@@ -169,9 +223,33 @@ pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
 
 #[cfg(test)]
 mod tests {
+    use olm_core::extension::ValidExtension;
     use rstest::rstest;
 
     use super::*;
+
+    // plugin.md 1.4, 1.5: what would be is planned before it is written
+    #[test]
+    fn an_edit_is_planned_as_if_it_were_written() {
+        let extension = json!({
+            "metadata": {"name": "e", "generation": 1, "annotations": {policy::ROLLBACK_TO: "1"}},
+            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": "p", "version": "1.0.0"}}}});
+        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+        let annotations = json!({"metadata": {"annotations": {"a": "1", "b": null}}});
+        let noted = edited(&extension, &annotations).unwrap();
+        assert_eq!(noted.metadata.generation, Some(1));
+        let noted = noted.annotations().keys().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(noted, ["a", policy::ROLLBACK_TO]);
+        for (version, generation) in [("1.0.0", 1), ("2.0.0", 2)] {
+            let moved = asked_for(&extension, version).unwrap();
+            assert_eq!(moved.metadata.generation, Some(generation));
+            assert!(moved.annotations().is_empty());
+            let filter = &ValidExtension::of(&moved).unwrap().filter;
+            let asked = (filter.package_name.as_str(), filter.version.as_deref());
+            assert_eq!(asked, ("p", Some(version)));
+        }
+    }
 
     #[rstest]
     #[case::existing(Some("u"), true, Some("kubectl olm why e"))]
