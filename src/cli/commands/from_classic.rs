@@ -63,6 +63,9 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
     if args.confirm.yes || args.confirm.rehearsal.of(global).dry_run.is_some() {
         return usage("--yes and --dry-run belong to --apply");
     }
+    if args.place.namespace.is_some() && !args.filename.is_empty() {
+        return usage("-n selects Subscriptions of the cluster, not of a file");
+    }
     let (objects, unread) = if args.filename.is_empty() {
         let client = Cluster::client(global).await?;
         from_cluster(&client, args.place.namespace.as_deref()).await?
@@ -221,8 +224,10 @@ fn rights(migration: &Migration) -> String {
     } else {
         ("Check whether the account has the rights it needs (--apply gives them)", "--check")
     };
+    let watched = extension.text_at("/spec/config/inline/watchNamespace");
+    let watches = if watched.is_empty() { "" } else { " --watch-namespace " };
     format!(
-        "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {} {flag}",
+        "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {}{watches}{watched} {flag}",
         extension.text_at("/spec/source/catalog/packageName"),
         extension.text_at("/spec/namespace"),
         extension.text_at("/spec/serviceAccount/name"),
