@@ -291,7 +291,7 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(ON_FAILURE, "Rollback");
     extension.patch_spec(json!({"progressDeadlineMinutes": 1})).await;
-    extension.patch_catalog(json!({"version": null})).await;
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
     let noted = |found: &ClusterExtension| is(found, "Ready", "True", "RolloutReverted");
     let found = extension.eventually("it is reverted", PAST_DEADLINE, noted).await;
     let ready = condition(&found, "Ready").expect("Ready");
@@ -303,6 +303,12 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
     scene.annotate("example.com/look", "again");
     extension.shows("Ready", "True", "RolloutReverted", "1.1.0").await;
     assert_eq!(extension.revisions().await.len(), 3);
+    let (_, errors) = olm(&scene, &["upgrade", &scene.name, "--to", "1.1.0", "--yes"]).ends(1);
+    let hint = format!(
+        "hint: to try it again: kubectl annotate clusterextension {} {ON_FAILURE}-\n",
+        scene.name
+    );
+    assert!(errors.contains(" is held by rollback: ") && errors.ends_with(&hint), "{errors}");
     scene.annotate(ON_FAILURE, "");
     let again = |found: &ClusterExtension| {
         found.status.as_ref().is_some_and(|it| it.active_revisions.len() == 2)

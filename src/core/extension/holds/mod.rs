@@ -166,7 +166,8 @@ pub struct Holder {
 }
 
 /// What a person has to decide; time, other operators or the catalogs end the rest, too.
-const OF_PERSONS: [&str; 6] = ["pause", "crds", "rights", "approval", "increase", "content"];
+const OF_PERSONS: [&str; 7] =
+    ["pause", "crds", "rights", "approval", "increase", "content", "rollback"];
 
 impl Holder {
     /// Returns whether only a person can end the hold.
