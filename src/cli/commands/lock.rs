@@ -12,7 +12,7 @@ use olm_core::resolve::Catalog;
 use olm_core::version::VersionRelease;
 
 use crate::commands::plan;
-use crate::output::write_yaml;
+use crate::output::{Failure, write_yaml};
 use crate::prelude::*;
 use crate::target::pinned;
 
@@ -254,7 +254,7 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = args.lock.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
-    let (mut moves, mut left) = (Vec::new(), false);
+    let (mut moves, mut left) = (Vec::new(), Vec::new());
     for one in compare(&args.lock, &cluster).await? {
         if one.verdict == Verdict::Same {
             continue;
@@ -265,9 +265,9 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
                 writeln!(out, "{}: to {}, {}", locked.name, locked.version, locked.image)?;
                 moves.push((extension, one.locked, plan));
             }
-            Err(why) => {
+            Err((outcome, why)) => {
                 notice(&format!("error: {} is not moved: {why}", locked.name));
-                left = true;
+                left.push(outcome);
             }
         }
     }
@@ -291,12 +291,13 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
                 writeln!(out, "{}: version {}", locked.name, locked.version)?;
             }
             Err(error) => {
-                notice(&format!("error: {} is not moved: {}", locked.name, one_line(&error)));
-                left = true;
+                let Failure { text, outcome, .. } = Failure::of(&error);
+                notice(&format!("error: {} is not moved: {text}", locked.name));
+                left.push(outcome);
             }
         }
     }
-    Ok(if left { Outcome::Failed } else { Outcome::Done })
+    Ok(Outcome::of(left.contains(&Outcome::Failed), !left.is_empty()))
 }
 
 /// Explains why an extension cannot be moved to its locked bundle.
@@ -331,25 +332,29 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
 }
 
 /// Returns an extension that can be moved to what is locked with the plan of that, or why it is left.
-async fn planned(cluster: &Cluster, one: &Compared) -> Result<(ClusterExtension, Plan), String> {
+async fn planned(
+    cluster: &Cluster,
+    one: &Compared,
+) -> Result<(ClusterExtension, Plan), (Outcome, String)> {
     let locked = &one.locked;
+    let no = |why| (Outcome::Failed, why);
     let Some(extension) = &one.extension else {
-        return Err(format!(
+        return Err(no(format!(
             "kubectl olm install {}@{} --name {} --namespace NAMESPACE creates it",
             locked.package, locked.version, locked.name
-        ));
+        )));
     };
     if let Some(why) = of_itself(extension, one) {
-        return Err(why);
+        return Err(no(why));
     }
     let asked = plan::asked_for(extension, &locked.version);
-    let asked = asked.map_err(|error| one_line(&error))?;
+    let asked = asked.map_err(|error| no(one_line(&error)))?;
     let plan = plan::make(cluster, &asked, None).await;
-    let plan = plan.map_err(|missing| missing.why)?;
+    let plan = plan.map_err(|missing| (missing.outcome, missing.why))?;
     let to = (plan.to.bundle.as_str(), plan.to.digest.as_deref());
     match otherwise(to, plan.catalog.as_deref(), locked) {
         None => Ok((extension.clone(), plan)),
-        Some(why) => Err(why),
+        Some(why) => Err(no(why)),
     }
 }
 

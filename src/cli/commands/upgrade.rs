@@ -10,6 +10,7 @@ use olm_core::rbac::{Permissions, lines, missing_manifests};
 
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
+use crate::output::Failure;
 use crate::prelude::*;
 
 /// Arguments of `upgrade`.
@@ -65,8 +66,10 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
     let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = edit.map_err(|error| {
-        let hint = format!("to see which versions can be reached: kubectl olm why {name}");
-        Hinted::failed(format!("{name}: {}", one_line(&error)), hint)
+        let Failure { text, outcome, hint } = Failure::of(&error);
+        let why = format!("to see which versions can be reached: kubectl olm why {name}");
+        let hint = hint.or_else(|| (outcome == Outcome::Failed).then_some(why));
+        Hinted { text: format!("{name}: {text}"), hint, outcome }
     })?;
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
         cluster.heeds(policy::APPROVE).await?;

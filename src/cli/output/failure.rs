@@ -69,13 +69,19 @@ impl Failure {
                 Some(kube::Error::Api(status)) => {
                     let known = Self::answered(status.code, &status.message);
                     let hint = refused(status.code, &status.message);
-                    return known.unwrap_or_else(|| whole(Outcome::Failed, hint));
+                    let outcome = match status.code {
+                        401 | 429 | 500.. => Outcome::Unknown,
+                        _ => Outcome::Failed,
+                    };
+                    return known.unwrap_or_else(|| whole(outcome, hint));
                 }
                 Some(kube::Error::Service(cause)) => {
                     let late = cause.downcast_ref::<Unanswered>().map(|_| LIMIT);
                     return whole(Outcome::Unknown, late);
                 }
-                Some(kube::Error::HyperError(_)) => return whole(Outcome::Unknown, None),
+                Some(kube::Error::HyperError(_) | kube::Error::Auth(_)) => {
+                    return whole(Outcome::Unknown, None);
+                }
                 _ => {}
             }
         }
@@ -162,6 +168,24 @@ mod tests {
         assert!(failure.text.starts_with(text), "{}", failure.text);
         assert_eq!(failure.hint.is_some(), outcome == 3);
         assert_eq!(failure.text.matches(message).count(), usize::from(outcome == 1));
+    }
+
+    // plugin.md 1.3
+    #[rstest]
+    #[case::unauthorized(401)]
+    #[case::too_many_requests(429)]
+    #[case::internal(500)]
+    #[case::unavailable(503)]
+    fn what_was_not_answered_is_not_known(#[case] code: u16) {
+        let status = Status::failure("later", "R").with_code(code).boxed();
+        let failure = Failure::of(&kube::Error::Api(status).into());
+        assert_eq!((failure.text.as_str(), failure.outcome), ("later", Outcome::Unknown));
+    }
+
+    #[test]
+    fn what_needs_credentials_that_are_not_there_is_not_known() {
+        let error = kube::client::AuthError::UnrefreshableTokenResponse;
+        assert_eq!(Failure::of(&kube::Error::Auth(error).into()).outcome, Outcome::Unknown);
     }
 
     // plugin.md 1.3

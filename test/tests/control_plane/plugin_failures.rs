@@ -221,8 +221,11 @@ async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
     {
         let rule = proxy.fail(rule.status(code));
         for args in verbs(&scene.name, &image, (&bundle, &lock, &backup)) {
-            let (_, text, errors) = olm(plane, &kubeconfig, &args);
+            let (ended, text, errors) = olm(plane, &kubeconfig, &args);
             assert_is_for_people(&args, &format!("{errors}{text}"));
+            if code >= 500 && ["why", "plan", "approve", "upgrade"].contains(&args[0]) {
+                assert_eq!(ended, Some(3), "{args:?}: {text}{errors}");
+            }
         }
         proxy.stop(rule);
     }

@@ -28,6 +28,7 @@ use crate::cluster::ClusterState;
 use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::unread;
 use crate::commands::rbac::live::{Question, compare};
+use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::{pinned, warn_of_deprecation};
 
@@ -35,13 +36,15 @@ use crate::target::{pinned, warn_of_deprecation};
 pub(crate) struct Missing {
     pub(crate) outcome: Outcome,
     pub(crate) why: String,
+    pub(crate) hint: Option<String>,
     /// Whether no version could be chosen.
     pub(crate) is_unresolved: bool,
 }
 
 impl From<anyhow::Error> for Missing {
     fn from(error: anyhow::Error) -> Self {
-        Self { outcome: Outcome::Failed, why: one_line(&error), is_unresolved: false }
+        let Failure { text, outcome, hint } = Failure::of(&error);
+        Self { outcome, why: text, hint, is_unresolved: false }
     }
 }
 
@@ -102,6 +105,7 @@ pub(crate) async fn make(
         course.map_err(|error| Missing {
             outcome: Outcome::Failed,
             why: Chain(&error).to_string(),
+            hint: None,
             is_unresolved: true,
         })?
     };
@@ -407,5 +411,17 @@ mod tests {
         }
         let nothing = issuers(&Knowledge::Known(Arc::default())).unwrap();
         assert!(!nothing.openshift && !nothing.cert_manager);
+    }
+
+    // plugin.md 1.3
+    #[test]
+    fn what_may_not_be_read_is_not_known() {
+        let message = "clustercatalogs.olm.operatorframework.io is forbidden: User \"dana\" cannot \
+                       list resource \"clustercatalogs\" in API group \
+                       \"olm.operatorframework.io\" at the cluster scope";
+        let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
+        let missing = Missing::from(anyhow::Error::from(kube::Error::Api(status)));
+        assert_eq!(missing.why, "you may not list clustercatalogs");
+        assert_eq!((missing.outcome, missing.hint.is_some()), (Outcome::Unknown, true));
     }
 }

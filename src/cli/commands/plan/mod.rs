@@ -190,6 +190,8 @@ impl Missing {
         notice(&format!("error: {}: {}", extension.name_any(), self.why));
         if let Some(command) = self.leads_on(extension) {
             notice(&format!("hint: to see which versions can be reached: {command}"));
+        } else if let Some(hint) = &self.hint {
+            notice(&format!("hint: {hint}"));
         }
         self.outcome
     }
@@ -264,7 +266,8 @@ mod tests {
             "namespace": "n", "serviceAccount": {"name": "a"},
             "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
         let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
-        let missing = Missing { outcome: Outcome::Failed, why: String::new(), is_unresolved };
+        let (outcome, why) = (Outcome::Failed, String::new());
+        let missing = Missing { outcome, why, hint: None, is_unresolved };
         assert_eq!(missing.leads_on(&extension).as_deref(), want);
     }
 }
