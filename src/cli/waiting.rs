@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
-use olm_api::conditions::{status, types};
+use olm_api::conditions::{Reason, status, types};
 use olm_core::extension::holds::holder;
 use tokio::time::Instant;
 
@@ -158,12 +158,19 @@ fn progress(extension: &ClusterExtension, version: Awaited<'_>) -> Progress {
     };
     let installed = extension.installed().map(|it| it.version.as_str());
     let ready = condition(types::READY);
-    if let (Some(ready), Some(installed), true) = (ready, installed, version.is(installed))
-        && ready.status == status::TRUE
-    {
+    let progressing = condition(types::PROGRESSING);
+    let is_ready = match (extension.condition(types::READY), progressing) {
+        // Upstream's controller does not write it.
+        (None, Some(progressing)) => {
+            condition(types::INSTALLED).is_some_and(|it| it.status == status::TRUE)
+                && progressing.reason == Reason::Succeeded.as_str()
+        }
+        _ => ready.is_some_and(|ready| ready.status == status::TRUE),
+    };
+    if let (true, Some(installed), true) = (is_ready, installed, version.is(installed)) {
         return Progress::Ready(installed.to_owned());
     }
-    if let Some(stopped) = condition(types::PROGRESSING).filter(|it| it.status == status::FALSE) {
+    if let Some(stopped) = progressing.filter(|it| it.status == status::FALSE) {
         return Progress::Stopped(stopped.message.clone());
     }
     if let Some(hold) = ready.filter(|ready| ready.status == status::FALSE)
@@ -173,7 +180,8 @@ fn progress(extension: &ClusterExtension, version: Awaited<'_>) -> Progress {
         let command = holder.command(&extension.name_any());
         return Progress::Held { why: hold.message.clone(), command };
     }
-    Progress::Going(ready.map_or_else(|| WAITING.to_owned(), |ready| ready.message.clone()))
+    let says = ready.or(progressing);
+    Progress::Going(says.map_or_else(|| WAITING.to_owned(), |says| says.message.clone()))
 }
 
 #[cfg(test)]
