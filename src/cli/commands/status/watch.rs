@@ -16,7 +16,7 @@ pub(super) async fn watch(
     out: &mut dyn Write,
 ) -> Ended {
     let api = Api::<ClusterExtension>::all(client.clone());
-    let mut told = Told::default();
+    let mut told = Told::of(args);
     loop {
         let listed = list(client, args).await?;
         let version = listed.metadata.resource_version.unwrap_or_default();
@@ -24,7 +24,7 @@ pub(super) async fn watch(
         told.tell_deleted(|name| !there.contains(name), out)?;
         for extension in &listed.items {
             if is_in(extension, namespace) && shown(client, extension, args).await? {
-                told.tell(extension, args.output, out)?;
+                told.tell(extension, out)?;
             }
         }
         let params =
@@ -35,7 +35,7 @@ pub(super) async fn watch(
             match event {
                 Ok(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
                     if is_in(&extension, namespace) && shown(client, &extension, args).await? {
-                        told.tell(&extension, args.output, out)?;
+                        told.tell(&extension, out)?;
                     }
                 }
                 Ok(WatchEvent::Deleted(extension)) => {
@@ -71,24 +71,28 @@ pub(super) fn is_in(extension: &ClusterExtension, namespace: Option<&str>) -> bo
 }
 
 /// The rows that were printed, by name, and how wide their columns are.
-#[derive(Default)]
 struct Told {
+    output: Format,
+    /// Said of an extension that is not there any longer.
+    gone: &'static str,
     rows: BTreeMap<String, String>,
     widths: Vec<usize>,
 }
 
 impl Told {
+    fn of(args: &StatusArgs) -> Self {
+        // The API server reports one that loses its label in the same way.
+        let is_all = args.selector.is_none();
+        let gone = if is_all { "deleted" } else { "deleted, or no longer selected" };
+        Self { output: args.output, gone, rows: BTreeMap::new(), widths: Vec::new() }
+    }
+
     /// Prints the row of an extension if it is another one than before; a header before the first,
     /// and again where a column has become wider.
-    fn tell(
-        &mut self,
-        extension: &ClusterExtension,
-        output: Format,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    fn tell(&mut self, extension: &ClusterExtension, out: &mut dyn Write) -> anyhow::Result<()> {
         let one = std::slice::from_ref(extension);
         let cells = cells(extension);
-        let row = match output {
+        let row = match self.output {
             Format::Json => serde_json::to_string(&document(one).headed()?)?,
             _ => cells.join("  "),
         };
@@ -96,7 +100,7 @@ impl Told {
         if self.rows.get(&name) == Some(&row) {
             return Ok(());
         }
-        if output == Format::Json {
+        if self.output == Format::Json {
             writeln!(out, "{row}")?;
         } else {
             self.write(&cells, out)?;
@@ -113,7 +117,12 @@ impl Told {
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         for (name, _) in self.rows.extract_if(.., |name, _| is_gone(name)) {
-            writeln!(out, "{name}  deleted")?;
+            let text = format!("{name}  {}", self.gone);
+            // Standard output has documents only.
+            match self.output {
+                Format::Json => notice(&text),
+                _ => writeln!(out, "{text}")?,
+            }
         }
         Ok(out.flush()?)
     }
@@ -139,7 +148,15 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: StatusArgs,
+    }
 
     #[test]
     fn rows_stand_under_a_header() {
@@ -149,11 +166,12 @@ mod tests {
                     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
             .unwrap()
         };
-        let (mut told, mut out) = (Told::default(), Vec::new());
+        let args = Line::parse_from(["status", "-l", "a=b"]).args;
+        let (mut told, mut out) = (Told::of(&args), Vec::new());
         for (name, reason) in
             [("a", "Blocked"), ("b", "Blocked"), ("b", "Blocked"), ("a", "RollingOut")]
         {
-            told.tell(&row(name, reason), Format::Table, &mut out).unwrap();
+            told.tell(&row(name, reason), &mut out).unwrap();
         }
         // A list after a watch that ended tells once what went in between.
         for _ in 0..2 {
@@ -166,7 +184,14 @@ mod tests {
              b     -          -        -        Blocked  -       -\n\
              NAME  NAMESPACE  PACKAGE  VERSION  READY       UPDATE  HELD BY\n\
              a     -          -        -        RollingOut  -       -\n\
-             b  deleted\n"
+             b  deleted, or no longer selected\n"
         );
+
+        let args = Line::parse_from(["status", "-o", "json"]).args;
+        let (mut told, mut out) = (Told::of(&args), Vec::new());
+        told.tell(&row("a", "Blocked"), &mut out).unwrap();
+        told.tell_deleted(|_| true, &mut out).unwrap();
+        assert!(told.rows.is_empty());
+        serde_json::from_slice::<Value>(&out).unwrap();
     }
 }
