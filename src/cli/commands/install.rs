@@ -53,8 +53,8 @@ pub(crate) struct InstallArgs {
     #[arg(long = "channel", value_name = "CHANNEL")]
     channels: Vec<String>,
     /// Catalog to use, or labels of catalogs; by default all of them
-    #[arg(long, value_name = "NAME|KEY=VALUE,...")]
-    catalog: Option<String>,
+    #[arg(long, value_name = "NAME|KEY=VALUE,...", value_parser = selector)]
+    catalog: Option<LabelSelector>,
     /// Upgrade constraint policy: require the update paths of the catalog, or not
     #[arg(long, value_parser = words::<UpgradeConstraintPolicy>(), value_name = "POLICY")]
     policy: Option<UpgradeConstraintPolicy>,
@@ -209,7 +209,7 @@ impl InstallArgs {
             package_name: package.to_owned(),
             version: range.map(str::to_owned),
             channels: self.channels.clone(),
-            selector: self.catalog.as_deref().map(selector),
+            selector: self.catalog.clone(),
             upgrade_constraint_policy: self.policy,
         }
     }
@@ -246,14 +246,17 @@ pub(super) fn installer(name: &str) -> String {
     format!("{name}-installer")
 }
 
-/// Returns the catalog of a name, or those with labels.
-pub(super) fn selector(text: &str) -> LabelSelector {
+/// Reads the name of a catalog, or labels of catalogs.
+pub(super) fn selector(text: &str) -> Result<LabelSelector, String> {
     if !text.contains('=') {
-        return only(text);
+        return Ok(only(text));
     }
-    let labels = text.split(',').filter_map(|label| label.split_once('='));
-    let labels = labels.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-    LabelSelector { match_labels: Some(labels.collect()), ..LabelSelector::default() }
+    let labels = text.split(',').map(|label| match label.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => Err(format!("{label:?} is not KEY=VALUE")),
+    });
+    let labels = labels.collect::<Result<_, _>>()?;
+    Ok(LabelSelector { match_labels: Some(labels), ..LabelSelector::default() })
 }
 
 /// Fails if the package is installed already, or the name is taken.

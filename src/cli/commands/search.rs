@@ -3,6 +3,7 @@
 //! Source: plugin.md 1.4.
 
 use futures::stream::{self, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_core::catalog::Summary;
 use olm_core::selector::Selector;
 
@@ -36,8 +37,8 @@ pub(crate) struct SearchArgs {
     #[arg(long)]
     channels: bool,
     /// Catalog to search, or labels of catalogs; by default all of them
-    #[arg(long, value_name = "NAME|KEY=VALUE,...")]
-    catalog: Option<String>,
+    #[arg(long, value_name = "NAME|KEY=VALUE,...", value_parser = selector)]
+    catalog: Option<LabelSelector>,
     /// Show only packages that can be installed; resolves every match
     #[arg(long)]
     installable: bool,
@@ -74,8 +75,7 @@ pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) 
         }
         offers => offers,
     };
-    let wanted = args.catalog.as_deref().map(selector);
-    let wanted = Selector::new(wanted.as_ref());
+    let wanted = Selector::new(args.catalog.as_ref());
     let wanted = wanted.map_err(|error| UsageError(format!("--catalog: {error}")))?;
     let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
     if found.packages.iter().any(|package| package.installable.is_none()) {
