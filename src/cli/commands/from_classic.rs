@@ -19,7 +19,7 @@ pub(crate) struct FromClassicArgs {
     #[arg(value_name = "SUBSCRIPTION")]
     subscriptions: Vec<String>,
     /// Read objects from a file instead of the cluster, from standard input with "-"; repeatable
-    #[arg(short, long, value_name = "FILE|-")]
+    #[arg(short, long, value_name = "FILE|-", conflicts_with = "namespace")]
     filename: Vec<PathBuf>,
     #[command(flatten)]
     place: InNamespace,
@@ -62,9 +62,6 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
     }
     if args.confirm.yes || args.confirm.rehearsal.of(global).dry_run.is_some() {
         return usage("--yes and --dry-run belong to --apply");
-    }
-    if args.place.namespace.is_some() && !args.filename.is_empty() {
-        return usage("-n selects Subscriptions of the cluster, not of a file");
     }
     let (objects, unread) = if args.filename.is_empty() {
         let client = Cluster::client(global).await?;

@@ -164,7 +164,7 @@ fn verbs<'a>(
         &["catalog", "remove", name, "--yes"],
         &["migrate", "from-classic"],
         &["migrate", "from-classic", "--apply", "--all", "--yes", "--backup", backup, "--no-wait"],
-        &["migrate", "rollback", backup, "--yes", "--no-wait"],
+        &["migrate", "rollback", backup, "--yes"],
         &["doctor"],
         &["migrate", "from-upstream"],
         &["version"],

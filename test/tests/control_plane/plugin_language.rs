@@ -157,6 +157,8 @@ fn is_looked_at(scene: &Scene) {
     let (_, names, _) = plugin::answer(plane, &["status", "-l", "team=lights", "-o", "name"]);
     assert_eq!(names, format!("clusterextension.olm.operatorframework.io/{name}\n"));
     let (text, _) = plugin::answer(plane, &["status", name]).good();
+    let (_, errors) = plugin::answer(plane, &["plan", name, "-n", "elsewhere"]).ends(2);
+    assert!(errors.contains(&format!("ClusterExtension {name} exists")), "{errors}");
     let provides = text.lines().find(|line| line.starts_with("Provides  "));
     let group = scene.package.crd();
     let (_, group) = group.split_once('.').expect("a group");

@@ -21,8 +21,9 @@ pub(crate) struct RollbackArgs {
     on: OnCluster,
     #[command(flatten)]
     confirm: Confirm,
-    #[command(flatten)]
-    wait: Wait,
+    /// Time to wait
+    #[arg(long, value_name = "TIME", value_parser = changes::seconds, default_value = "10m")]
+    timeout: u64,
 }
 
 /// Detaches the extensions of a backup, and puts the objects of Classic back.
@@ -75,8 +76,8 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     args.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
     let namespace = cluster.system_namespace().await?;
     for entry in back {
-        detach(client, entry, &namespace, args.wait.timeout, out).await?;
-        restore(client, entry, args.wait.timeout, out).await?;
+        detach(client, entry, &namespace, args.timeout, out).await?;
+        restore(client, entry, args.timeout, out).await?;
     }
     Ok(outcome)
 }

@@ -21,14 +21,19 @@ pub(crate) struct PlanArgs {
     #[arg(value_name = "NAME|PACKAGE[@RANGE]", required_unless_present = "file")]
     name: Option<String>,
     /// Manifest of a new or changed extension
-    #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "name")]
+    #[arg(
+        short,
+        long = "filename",
+        value_name = "FILE",
+        conflicts_with_all = ["name", "namespace", "service_account"]
+    )]
     file: Option<PathBuf>,
     /// Plan for this version, or range of versions
     #[arg(long, value_name = "RANGE")]
     to: Option<String>,
     /// For a package: the service account of the new extension; by default the one that `install`
     /// creates
-    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    #[arg(long, value_name = "NAME")]
     service_account: Option<String>,
     #[command(flatten)]
     place: InNamespace,
@@ -49,6 +54,13 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         (Some(file), _) => read_manifest(file)?.into(),
         (None, name) => args.find(name.as_deref().unwrap_or_default(), &cluster).await?,
     };
+    let is_new = args.file.is_some() || of.extension.uid().is_none();
+    if !is_new && (args.place.namespace.is_some() || args.service_account.is_some()) {
+        return usage(format!(
+            "-n and --service-account are for a new extension: ClusterExtension {} exists",
+            of.extension.name_any()
+        ));
+    }
     let to = args.to.as_deref().or(of.to.as_deref());
     let asked = match to {
         Some(version) => asked_for(&of.extension, version)?,

@@ -90,7 +90,7 @@ struct Mode {
     #[arg(long)]
     missing: bool,
     /// Compare the rights of the bundles with those of the installed one
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output")]
     diff: bool,
     /// Apply the output, as the caller
     #[arg(long)]
@@ -146,6 +146,9 @@ pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) ->
     let global = &args.confirm.rehearsal.of(global);
     if args.confirm.yes && !args.mode.apply {
         return usage("--yes goes with --apply");
+    }
+    if args.mode.check && args.confirm.rehearsal.output == Some(Format::Name) {
+        return usage("-o name: with --check only json and yaml are possible");
     }
     let targets: Vec<_> = args.targets.iter().map(|text| args.lookup.target(text)).collect();
     let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
