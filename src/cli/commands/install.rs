@@ -156,12 +156,13 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     if written.is_ok() {
         written = changes::apply(client, &plan.written, out).await;
     }
-    if let Err(error) = written {
-        return Err(Hinted::failed(
+    written.map_err(|error| match error.downcast_ref() {
+        Some(kube::Error::Api(status)) if status.code == 403 => Hinted::failed(
             one_line(&error),
             "rerun with -o yaml and have an administrator apply it",
-        ));
-    }
+        ),
+        _ => error,
+    })?;
     if !args.wait.is_wanted(global) {
         return Ok(Outcome::Done);
     }
