@@ -65,7 +65,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
     let objects = all(&api, "").await;
     let objects = objects.with_context(|| format!("listing the objects of {name}"))?;
     let (count, old) = (objects.len(), old.join(", "));
-    writeln!(out, "{name}: {count} objects, stored in {stored} or {old}")?;
+    writeln!(out, "{name}: {}, stored in {stored} or {old}", counted(count, "object"))?;
     let question = format!("Write all {count} once, unchanged, and drop {old}?");
     args.confirm.agreed(&question, "--yes confirms it")?;
     if global.dry_run.is_none() {
@@ -73,10 +73,11 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
     }
     let written = rewrite(&client, &resource(&crd, &stored), objects).await?;
     out.object(&trim(&crds, &crd, &stored).await?)?;
+    let written = counted(written, "object");
     if global.dry_run.is_some() {
-        writeln!(out, "{name}: would write {written} objects and drop {old}")?;
+        writeln!(out, "{name}: would write {written} and drop {old}")?;
     } else {
-        writeln!(out, "{name}: {written} objects written, all are stored in {stored}")?;
+        writeln!(out, "{name}: {written} written, all are stored in {stored}")?;
     }
     Ok(Outcome::Done)
 }

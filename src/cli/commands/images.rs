@@ -163,7 +163,8 @@ fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::
         0 => String::new(),
         count => format!(", {count} not known"),
     };
-    writeln!(out, "{} images from here: {there} found, {not} not{unknown}", found.len())?;
+    let images = counted(found.len(), "image");
+    writeln!(out, "{images} from here: {there} found, {not} not{unknown}")?;
     let mut table = Table::default();
     for (image, found) in found {
         match found {

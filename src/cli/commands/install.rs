@@ -145,7 +145,7 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
         plan.written.iter().try_for_each(|object| out.object(&object.0))?;
         return Ok(Outcome::Done);
     }
-    let question = format!("Create these {} objects?", plan.written.len());
+    let question = format!("Create {}?", counted(plan.written.len(), "object"));
     args.confirm.agreed(&question, "--yes confirms it, -o yaml prints it")?;
     let mut written = changes::rehearse(client, &plan.written).await;
     // Nothing can be applied in a namespace that a dry run does not make.

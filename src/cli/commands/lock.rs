@@ -271,7 +271,7 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
             }
         }
     }
-    let question = format!("Move these {} extensions?", moves.len());
+    let question = format!("Move {}?", counted(moves.len(), "extension"));
     if !moves.is_empty() {
         args.confirm.agreed(&question, "--yes confirms it")?;
     }

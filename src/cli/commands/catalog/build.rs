@@ -151,11 +151,11 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> Ended {
     }
     let references = match parts.as_slice() {
         [only] if only.name.is_empty() => String::new(),
-        parts => format!("{} references, ", parts.len()),
+        parts => format!("{}, ", counted(parts.len(), "reference")),
     };
-    let bundles: usize = parts.iter().map(|part| part.bundles).sum();
+    let bundles = counted(parts.iter().map(|part| part.bundles).sum(), "bundle");
     let size = image.layers.iter().map(Vec::len).sum::<usize>().div_ceil(1000);
-    writeln!(out, "{place}@{digest} ({references}{bundles} bundles, {size} kB)")?;
+    writeln!(out, "{place}@{digest} ({references}{bundles}, {size} kB)")?;
     Ok(Outcome::Done)
 }
 

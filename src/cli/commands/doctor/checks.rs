@@ -284,7 +284,7 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             let said = said.iter().find_map(|it| extension.condition(it));
             let why = said.map_or("", |it| it.message.as_str());
             let text = format!("{name} is being deleted: {why}");
-            rows.push(Row::warning(text, advice(extension).join(", ")));
+            rows.push(Row::warning(text, advice(extension).join("; ")));
             continue;
         }
         match extension.condition(types::READY) {
@@ -306,7 +306,7 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             Some(ready) if ready.status == "True" => {}
             Some(ready) => {
                 let text = format!("{name} is not ready: {}: {}", ready.reason, ready.message);
-                rows.push(Row::problem(text, advice(extension).join(", ")));
+                rows.push(Row::problem(text, advice(extension).join("; ")));
             }
             None => {
                 let text = format!(

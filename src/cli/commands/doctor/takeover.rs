@@ -310,7 +310,10 @@ impl Asked<'_> {
             }
         }
         if changed.is_empty() {
-            return Row::ok(format!("release of Helm with {count} objects; would change nothing"));
+            return Row::ok(format!(
+                "release of Helm with {}; would change nothing",
+                counted(count, "object")
+            ));
         }
         let text =
             format!("differs from its release, and would be restored: {}", changed.join(", "));

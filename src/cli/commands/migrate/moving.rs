@@ -122,7 +122,8 @@ impl Moving {
                 (Step::Hold, _) => objects::hold_csv(client, &csv).await?,
                 (Step::Release, _) => {
                     let count = objects::release_all(client, &csv, &entry.running()).await?;
-                    writeln!(out, "{}: {count} objects released from Classic", csv.name())?;
+                    let objects = counted(count, "object");
+                    writeln!(out, "{}: {objects} released from Classic", csv.name())?;
                 }
                 (Step::Dismiss, _) => {
                     objects::dismiss_csv(client, &csv, self.wait.timeout).await?;

@@ -145,7 +145,7 @@ async fn restore(
         };
         count += usize::from(objects::change(client, &remembered, back).await?);
     }
-    writeln!(out, "{}: {count} objects given back", csv.name())?;
+    writeln!(out, "{}: {} given back", csv.name(), counted(count, "object"))?;
     create(client, &subscription, out).await?;
     Ok(())
 }

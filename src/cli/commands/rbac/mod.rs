@@ -243,7 +243,7 @@ async fn write(
             notice(&format!("  delete {}", one.named()));
         }
     }
-    let mut question = format!("Apply these {} objects", objects.len());
+    let mut question = format!("Apply {}", counted(objects.len(), "object"));
     if !surplus.is_empty() {
         let _ = write!(question, ", and delete {}", surplus.len());
     }
