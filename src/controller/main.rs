@@ -25,9 +25,8 @@ const LAST_FILES: Duration = Duration::from_millis(500);
 
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, keeps the OpenShift gate.
 #[derive(Debug, Parser)]
-// The last of a flag that is given twice counts, as with upstream's flags.
 #[command(name = "olm-controller", version)]
-#[command(args_conflicts_with_subcommands = true, args_override_self = true)]
+#[command(args_conflicts_with_subcommands = true)]
 struct CommandLine {
     #[command(subcommand)]
     task: Option<Task>,

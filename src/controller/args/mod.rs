@@ -36,7 +36,8 @@ const POD_NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 /// Installs and upgrades ClusterExtensions, serves ClusterCatalogs, and maintains the OpenShift
 /// gate.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "olm-controller", version)]
+// The last of a flag that is given twice counts, as with upstream's flags.
+#[command(name = "olm-controller", version, args_override_self = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag without a value")]
 pub struct Args {
     /// Parts to run; by default all of them, or those that the name of the program selects

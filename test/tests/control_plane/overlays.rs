@@ -36,7 +36,10 @@ pub(crate) fn render_text(text: &str) -> Vec<Value> {
 }
 
 fn containers(overlay: &str) -> Vec<Container> {
-    let objects = render(overlay);
+    containers_of(overlay, &render(overlay))
+}
+
+fn containers_of(overlay: &str, objects: &[Value]) -> Vec<Container> {
     let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let found: Vec<_> = deployments
@@ -63,7 +66,7 @@ fn containers(overlay: &str) -> Vec<Container> {
         .collect();
     assert!(!found.is_empty(), "{overlay} has no container");
     for container in &found {
-        container.is_sound(overlay, &objects);
+        container.is_sound(overlay, objects);
     }
     found
 }
@@ -107,6 +110,9 @@ impl Container {
         // What is mounted is there, is made by the program, or is filled in by OpenShift.
         let given = |volume: &Value| {
             if let Some(secret) = volume["secret"]["secretName"].as_str() {
+                if of("Certificate").any(|it| it["spec"]["secretName"] == secret) {
+                    return true;
+                }
                 let key = "service.beta.openshift.io/serving-cert-secret-name";
                 return of("Service").any(|it| {
                     it["metadata"]["annotations"][key] == secret
@@ -120,8 +126,9 @@ impl Container {
                 let injected = exists.map(
                     |it| &it["metadata"]["labels"]["config.openshift.io/inject-trusted-cabundle"],
                 );
-                // OpenShift puts this one into every namespace.
-                injected.is_some_and(|it| it == "true") || map == "openshift-service-ca.crt"
+                // OpenShift puts the first into every namespace, an administrator writes the second.
+                injected.is_some_and(|it| it == "true")
+                    || ["openshift-service-ca.crt", "olm-registries"].contains(&map)
             })
         };
         for volume in &self.volumes {
@@ -284,6 +291,43 @@ fn openshift_with_one_node_runs_one_replica_of_each_half_without_a_budget() {
         let found: Vec<_> = of("Deployment").map(|it| &it["spec"]["replicas"]).collect();
         assert_eq!(found, [replicas, replicas]);
         assert_eq!(of("PodDisruptionBudget").count(), budgets);
+    }
+}
+
+// Components that change Deployments change every process.
+#[test]
+fn components_for_registries_certificates_and_replicas_reach_every_process() {
+    for overlay in ["default", "upstream-compatible"] {
+        let bare = containers(overlay);
+        let with = |component: &str| {
+            let objects = render_text(&format!(
+                "resources: [../../config/{overlay}]\n\
+                 components: [../../config/components/{component}]\n"
+            ));
+            let containers = containers_of(&format!("{overlay} with {component}"), &objects);
+            let flags = |it: &Container| it.spec["args"].as_array().cloned().unwrap_or_default();
+            for (before, after) in bare.iter().zip(&containers) {
+                assert_eq!(before.deployment, after.deployment);
+                assert!(flags(after).starts_with(&flags(before)), "{overlay}: {component}");
+            }
+            assert_eq!(bare.len(), containers.len(), "{overlay}: {component}");
+            (containers, objects)
+        };
+        for container in with("registries").0 {
+            let mounts = container.spec["volumeMounts"].to_string();
+            assert!(mounts.contains("/etc/containers"), "{overlay}: {}", container.deployment);
+        }
+        for container in with("cert-manager").0 {
+            let source = container.args.serving_certificates();
+            assert_eq!(source, ServingCertificates::Files, "{overlay}: {}", container.deployment);
+        }
+        let (containers, objects) = with("ha");
+        let of = |kind: &'static str| objects.iter().filter(move |it| it["kind"] == kind);
+        assert!(of("Deployment").all(|it| it["spec"]["replicas"] == 2), "{overlay}");
+        let budgets: Vec<_> = of("PodDisruptionBudget").map(|it| &it["spec"]["selector"]).collect();
+        let selectors: Vec<_> = of("Deployment").map(|it| &it["spec"]["selector"]).collect();
+        assert_eq!(budgets, selectors, "{overlay}");
+        assert_eq!(budgets.len(), containers.len(), "{overlay}");
     }
 }
 
