@@ -296,7 +296,7 @@ fn openshift_with_one_node_runs_one_replica_of_each_half_without_a_budget() {
 
 // Components that change Deployments change every process.
 #[test]
-fn components_for_registries_certificates_and_replicas_reach_every_process() {
+fn components_reach_every_process() {
     for overlay in ["default", "upstream-compatible"] {
         let bare = containers(overlay);
         let with = |component: &str| {
@@ -321,6 +321,17 @@ fn components_for_registries_certificates_and_replicas_reach_every_process() {
             let source = container.args.serving_certificates();
             assert_eq!(source, ServingCertificates::Files, "{overlay}: {}", container.deployment);
         }
+        let (_, objects) = with("monitoring");
+        let of = |kind: &'static str| objects.iter().filter(move |it| it["kind"] == kind);
+        let monitor = of("ServiceMonitor").next().expect("the component has one");
+        let labels = monitor["spec"]["selector"]["matchLabels"].as_object().expect("labels");
+        let services = of("Service").filter(|service| {
+            labels.iter().all(|(key, value)| service["metadata"]["labels"][key] == *value)
+        });
+        let scraped: Vec<_> = services.map(|it| &it["spec"]["selector"]).collect();
+        let running = of("Deployment").map(|it| &it["spec"]["selector"]["matchLabels"]);
+        assert_eq!(scraped, running.collect::<Vec<_>>(), "{overlay}");
+
         let (containers, objects) = with("ha");
         let of = |kind: &'static str| objects.iter().filter(move |it| it["kind"] == kind);
         assert!(of("Deployment").all(|it| it["spec"]["replicas"] == 2), "{overlay}");
