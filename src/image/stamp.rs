@@ -70,7 +70,8 @@ fn inode(_: &Metadata) -> u64 {
     0
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs::{create_dir_all, rename, write};
     use std::os::unix::fs::symlink;
