@@ -283,8 +283,3 @@ fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
-
-/// Says whether a byte is a blank of the range languages: space, TAB, LF, FF or CR.
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | 0x0c | b'\r')
-}

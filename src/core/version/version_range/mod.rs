@@ -9,8 +9,11 @@ mod explain;
 
 use std::cmp::Ordering;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
-use super::{Identifier, Version, has_leading_zero, is_blank, is_identifier_byte};
+use regex::{Captures, Regex};
+
+use super::{Identifier, Version, has_leading_zero};
 use crate::error::quote;
 
 /// The longest text that is read.
@@ -76,14 +79,36 @@ enum Wildcard {
     Major,
 }
 
-/// Operators by their text, the longer ones before those they start with.
 #[rustfmt::skip]
-const OPERATORS: [(&str, Operator); 11] = [
+const OPERATORS: [(&str, Operator); 10] = [
     ("!=", Operator::NotEqual), (">=", Operator::GreaterOrEqual), ("=>", Operator::GreaterOrEqual),
     ("<=", Operator::LessOrEqual), ("=<", Operator::LessOrEqual), ("~>", Operator::Tilde),
-    ("=", Operator::Equal), (">", Operator::Greater), ("<", Operator::Less),
-    ("~", Operator::Tilde), ("^", Operator::Caret),
+    (">", Operator::Greater), ("<", Operator::Less), ("~", Operator::Tilde), ("^", Operator::Caret),
 ];
+
+const BLANKS: [char; 5] = [' ', '\t', '\n', '\x0c', '\r'];
+
+/// A version that follows the grammar, with its segments of digits, wildcards and bars, and its
+/// prerelease as groups.
+const VERSION: &str = concat!(
+    r"v?([0-9|xX*]+)(?:\.([0-9|xX*]+))?(?:\.([0-9|xX*]+))?",
+    r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+);
+
+/// A term at the start of a text: operator, version, and the groups of the version.
+static TERM: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&format!(r"^(!=|>=|=>|<=|=<|~>|[=><~^])?[ \t\n\f\r]*({VERSION})")));
+
+/// `A - B` with the blanks around it.
+static HYPHEN_RANGE: LazyLock<Regex> = LazyLock::new(|| {
+    let blank = r"[ \t\n\f\r]";
+    pattern(&format!("{blank}*(?<lower>{VERSION}){blank}+-{blank}+(?<upper>{VERSION}){blank}*"))
+});
+
+#[expect(clippy::expect_used, reason = "the patterns are ours, and valid")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a valid pattern")
+}
 
 impl VersionRange {
     /// Says whether the range contains a version; build metadata never matters.
@@ -194,7 +219,8 @@ impl FromStr for VersionRange {
         if text.len() > MAX_BYTES {
             return Err(VersionRangeError::TooLong);
         }
-        let text = rewrite_hyphen_ranges(text);
+        // As the library does it.
+        let text = HYPHEN_RANGE.replace_all(text, ">= $lower, <= $upper ");
         let groups: Vec<&str> = text.split("||").collect();
         if groups.len() > MAX_GROUPS {
             return Err(VersionRangeError::TooManyGroups);
@@ -207,108 +233,58 @@ impl FromStr for VersionRange {
 /// Parses one group: first its shape as a whole, then the versions from left to right.
 fn group(text: &str) -> Result<Vec<Term>, VersionRangeError> {
     let improper = || VersionRangeError::Improper(text.to_owned());
-    let mut scanner = Scanner::new(text);
+    let mut rest = text.trim_start_matches(BLANKS);
     let mut shapes = Vec::new();
-    scanner.blanks();
     loop {
-        shapes.push(scanner.term().ok_or_else(improper)?);
-        let parted = scanner.blanks();
-        if scanner.rest().is_empty() {
-            break;
-        }
-        if scanner.literal(",") {
-            scanner.blanks();
-        } else if !parted {
-            return Err(improper());
-        }
-    }
-    let build = |shape: &TermShape<'_>| shape.build().ok_or(VersionRangeError::Version);
-    shapes.iter().map(build).collect()
-}
-
-/// Turns every `A - B` into `>= A, <= B `, dropping the blanks around it.
-fn rewrite_hyphen_ranges(text: &str) -> String {
-    let mut rewritten = String::with_capacity(text.len() + 8);
-    let mut rest = text;
-    while let Some(character) = rest.chars().next() {
-        if let Some((lower, upper, length)) = hyphen_range(rest) {
-            rewritten.extend([">= ", lower, ", <= ", upper, " "]);
-            rest = &rest[length..];
-        } else {
-            rewritten.push(character);
-            rest = &rest[character.len_utf8()..];
-        }
-    }
-    rewritten
-}
-
-/// Returns both versions and the length of the hyphen range at the start of a text.
-fn hyphen_range(text: &str) -> Option<(&str, &str, usize)> {
-    let mut scanner = Scanner::new(text);
-    scanner.blanks();
-    let lower = scanner.version()?.text;
-    let parted = scanner.blanks() && scanner.literal("-") && scanner.blanks();
-    let upper = scanner.version().filter(|_| parted)?.text;
-    scanner.blanks();
-    Some((lower, upper, scanner.position))
-}
-
-/// A term that follows the grammar; its version is not parsed yet.
-struct TermShape<'a> {
-    operator: Operator,
-    version: VersionShape<'a>,
-    text: &'a str,
-}
-
-/// A version that follows the grammar: segments of digits, wildcards and bars.
-struct VersionShape<'a> {
-    text: &'a str,
-    segments: Vec<&'a str>,
-    prerelease: Option<&'a str>,
-}
-
-impl TermShape<'_> {
-    /// Builds the term, unless its version is invalid.
-    fn build(&self) -> Option<Term> {
-        let shape = &self.version;
-        let is_wildcard = |segment: &&str| matches!(*segment, "x" | "X" | "*");
-        let used = shape.segments.iter().position(is_wildcard);
-        let used = &shape.segments[..used.unwrap_or(shape.segments.len())];
-        let wildcard = match used.len() {
-            0 => Wildcard::Major,
-            1 => Wildcard::Minor,
-            2 => Wildcard::Patch,
-            _ => Wildcard::None,
+        let shape = TERM.captures(rest).ok_or_else(improper)?;
+        rest = &rest[shape.get_match().end()..];
+        shapes.push(shape);
+        let next = rest.trim_start_matches(BLANKS);
+        let parted = next.len() < rest.len();
+        rest = match next.strip_prefix(',') {
+            _ if next.is_empty() => break,
+            Some(after) => after.trim_start_matches(BLANKS),
+            None if parted => next,
+            None => return Err(improper()),
         };
-        if shape.base_length(used) > MAX_VERSION_BYTES {
-            return None;
-        }
-        let number = |index: usize| used.get(index).map_or(Some(0), |segment| digits(segment));
-        let prerelease = shape.prerelease.into_iter();
-        let base = Version {
-            major: number(0)?,
-            minor: number(1)?,
-            patch: number(2)?,
-            prerelease: prerelease
-                .flat_map(|text| text.split('.'))
-                .map(identifier)
-                .collect::<Option<_>>()?,
-            build: Vec::new(),
-        };
-        Some(Term { operator: self.operator, base, wildcard, text: self.text.to_owned() })
     }
+    shapes.iter().map(|shape| term(shape).ok_or(VersionRangeError::Version)).collect()
 }
 
-impl VersionShape<'_> {
-    /// Returns the length of the version text the library would build, which it limits.
-    fn base_length(&self, used: &[&str]) -> usize {
-        if used.len() == 3 {
-            return self.text.len();
-        }
+/// Builds a term that follows the grammar, unless its version is invalid.
+fn term(shape: &Captures<'_>) -> Option<Term> {
+    let part = |group| shape.get(group).map(|part| part.as_str());
+    let segments = (3..=5).map_while(part);
+    let used: Vec<_> = segments.take_while(|it| !matches!(*it, "x" | "X" | "*")).collect();
+    let wildcard = match used.len() {
+        0 => Wildcard::Major,
+        1 => Wildcard::Minor,
+        2 => Wildcard::Patch,
+        _ => Wildcard::None,
+    };
+    let prerelease = part(6);
+    // The length of the version text that the library would build, which it limits.
+    let length = if wildcard == Wildcard::None {
+        part(2)?.len()
+    } else {
         let written: usize = used.iter().map(|segment| segment.len() + 1).sum();
-        let filled = 2 * (3 - used.len());
-        written + filled - 1 + self.prerelease.map_or(0, |text| text.len() + 1)
+        written + 2 * (3 - used.len()) - 1 + prerelease.map_or(0, |text| text.len() + 1)
+    };
+    if length > MAX_VERSION_BYTES {
+        return None;
     }
+    let number = |index: usize| used.get(index).map_or(Some(0), |segment| digits(segment));
+    let identifiers = prerelease.into_iter().flat_map(|text| text.split('.')).map(identifier);
+    let base = Version {
+        major: number(0)?,
+        minor: number(1)?,
+        patch: number(2)?,
+        prerelease: identifiers.collect::<Option<_>>()?,
+        build: Vec::new(),
+    };
+    let found = OPERATORS.iter().find(|(text, _)| part(1) == Some(text));
+    let operator = found.map_or(Operator::Equal, |(_, operator)| *operator);
+    Some(Term { operator, base, wildcard, text: shape.get_match().as_str().to_owned() })
 }
 
 /// Returns a number, leading zeros allowed.
@@ -325,92 +301,4 @@ fn identifier(text: &str) -> Option<Identifier> {
     }
     let number = text.parse().ok().filter(|_| all_digits);
     Some(number.map_or_else(|| Identifier::Text(text.to_owned()), Identifier::Number))
-}
-
-/// Reads a text from left to right; what does not match is left unread.
-struct Scanner<'a> {
-    text: &'a str,
-    position: usize,
-}
-
-impl<'a> Scanner<'a> {
-    fn new(text: &'a str) -> Self {
-        Self { text, position: 0 }
-    }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.position..]
-    }
-
-    /// Reads the bytes a predicate accepts; only ASCII is ever accepted.
-    fn take_while(&mut self, accepts: impl Fn(u8) -> bool) -> &'a str {
-        let rest = self.rest();
-        let length = rest.bytes().take_while(|byte| accepts(*byte)).count();
-        self.position += length;
-        &rest[..length]
-    }
-
-    /// Reads blanks and says whether there were any.
-    fn blanks(&mut self) -> bool {
-        !self.take_while(is_blank).is_empty()
-    }
-
-    /// Reads a literal and says whether it was there.
-    fn literal(&mut self, literal: &str) -> bool {
-        let found = self.rest().starts_with(literal);
-        if found {
-            self.position += literal.len();
-        }
-        found
-    }
-
-    fn term(&mut self) -> Option<TermShape<'a>> {
-        let start = self.position;
-        let found = OPERATORS.into_iter().find(|(text, _)| self.rest().starts_with(text));
-        let (text, operator) = found.unwrap_or(("", Operator::Equal));
-        self.position += text.len();
-        self.blanks();
-        let version = self.version()?;
-        Some(TermShape { operator, version, text: &self.text[start..self.position] })
-    }
-
-    fn version(&mut self) -> Option<VersionShape<'a>> {
-        let start = self.position;
-        self.literal("v");
-        let mut segments = vec![self.segment()?];
-        while segments.len() < 3 {
-            let Some(segment) = self.after(".", Self::segment) else { break };
-            segments.push(segment);
-        }
-        let prerelease = self.after("-", Self::identifiers);
-        self.after("+", Self::identifiers);
-        Some(VersionShape { text: &self.text[start..self.position], segments, prerelease })
-    }
-
-    /// Reads a mark and what must follow it, or nothing.
-    fn after<T>(&mut self, mark: &str, read: fn(&mut Self) -> Option<T>) -> Option<T> {
-        let start = self.position;
-        let found = if self.literal(mark) { read(self) } else { None };
-        if found.is_none() {
-            self.position = start;
-        }
-        found
-    }
-
-    fn segment(&mut self) -> Option<&'a str> {
-        let is_segment =
-            |byte: u8| byte.is_ascii_digit() || matches!(byte, b'x' | b'X' | b'*' | b'|');
-        Some(self.take_while(is_segment)).filter(|segment| !segment.is_empty())
-    }
-
-    fn identifiers(&mut self) -> Option<&'a str> {
-        let start = self.position;
-        self.identifier()?;
-        while self.after(".", Self::identifier).is_some() {}
-        Some(&self.text[start..self.position])
-    }
-
-    fn identifier(&mut self) -> Option<&'a str> {
-        Some(self.take_while(is_identifier_byte)).filter(|text| !text.is_empty())
-    }
 }
