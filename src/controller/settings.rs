@@ -47,7 +47,6 @@ pub fn of(args: &Args, variable: impl Fn(&str) -> Option<String>) -> ControllerS
             given => ProxyVariables::joined(given),
         },
         feature_gates: gates.collect::<BTreeMap<_, _>>(),
-        ..ControllerSettings::default()
     }
 }
 
@@ -117,6 +116,7 @@ mod tests {
         }
         let with_gates = ControllerSettings {
             version: settings.version.clone(),
+            constraint_providers: settings.constraint_providers.clone(),
             feature_gates: settings.feature_gates.clone(),
             ..defaults
         };

@@ -32,12 +32,10 @@ pub const KEY: &str = "settings.yaml";
 const SCHEMA_VERSION: u32 = 1;
 
 /// What the flags of a controller say, each member named after its flag.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag without a value")]
 pub struct ControllerSettings {
-    /// Version of the form.
-    pub schema_version: u32,
     /// Version of the controller; empty if no controller wrote this.
     pub version: String,
     /// What an automatic update may change where no annotation says it.
@@ -181,33 +179,6 @@ impl FeatureGate {
     }
 }
 
-impl Default for ControllerSettings {
-    /// Returns what a controller without flags decides by.
-    fn default() -> Self {
-        Self {
-            schema_version: SCHEMA_VERSION,
-            version: String::new(),
-            default_upgrade_policy: UpdatePolicy::default(),
-            catalog_unavailability_policy: Unavailability::default(),
-            constraint_providers: vec![ConstraintProvider::ClusterExtensions],
-            default_service_account: None,
-            named_service_account: NamedServiceAccount::default(),
-            webhook_certificates: WebhookCertificates::default(),
-            missing_optional_kinds: MissingOptionalKinds::default(),
-            require_approval: false,
-            crd_safety_compat: false,
-            rbac_preflight: RbacPreflight::default(),
-            platform_version: None,
-            infer_platform_version: false,
-            default_cluster_proxy: false,
-            default_operator_conditions: false,
-            default_user_roles: UserRoles::default(),
-            operator_proxy: ProxyVariables::default(),
-            feature_gates: BTreeMap::new(),
-        }
-    }
-}
-
 impl ControllerSettings {
     /// Reads a document as [`Self::to_yaml`] writes it; unknown members are ignored.
     ///
@@ -238,7 +209,9 @@ impl ControllerSettings {
 
     /// Writes the document; equal settings give equal texts.
     pub fn to_yaml(&self) -> String {
-        yaml::to_yaml(&serde_json::to_value(self).unwrap_or_default())
+        let mut document = serde_json::to_value(self).unwrap_or_default();
+        document["schemaVersion"] = SCHEMA_VERSION.into();
+        yaml::to_yaml(&document)
     }
 
     /// Says whether a feature gate is on.
