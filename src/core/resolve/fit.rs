@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use olm_api::keys::property;
 
-use super::constraint::judge::{Candidate, Installed, Step, Subject, View};
+use super::constraint::judge::{Candidate, Installed, Party, Step, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
 use super::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use super::{Dependencies, Query, Request, ValidationError};
@@ -93,9 +93,14 @@ impl<'r> ClusterFacts<'r> {
         let others: Vec<&'r Provider> =
             all.filter(|other| other.origin != provider.origin).collect();
         let now = Installed::new(others.iter().copied().chain(self.current()));
-        let (environment, subject) = (self.environment, Subject::Provider(provider));
-        let steps = &self.steps;
-        let view = View { environment, subject, others: &now, step: None, steps };
+        let view = View {
+            environment: self.environment,
+            subject: Party::Provider(provider),
+            now: Some(provider),
+            others: &now,
+            step: None,
+            steps: &self.steps,
+        };
         let constraints = provider.constraints().iter();
         let valid = constraints.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
         let met = valid.filter(|(_, constraint)| view.verdict(constraint) == Verdict::Met);
@@ -124,8 +129,8 @@ impl Dependent<'_> {
         step: Option<Step<'_>>,
         steps: &Steps,
     ) -> Option<Breakage> {
-        let subject = Subject::Provider(self.provider);
-        let view = View { environment, subject, others: &self.others, step, steps };
+        let (subject, now) = (Party::Provider(self.provider), Some(self.provider));
+        let view = View { environment, subject, now, others: &self.others, step, steps };
         let unmet = self.met.iter().filter(|(_, constraint)| {
             matches!(view.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
         });
@@ -187,9 +192,9 @@ impl Query<'_> {
 
     /// Returns what the constraints of a candidate are judged against.
     fn view<'q>(&'q self, candidate: &'q Candidate<'q>, steps: &'q Steps) -> View<'q> {
-        let subject = Subject::Candidate(candidate, self.cluster.current());
+        let (subject, now) = (Party::Candidate(candidate), self.cluster.current());
         let ClusterFacts { environment, others, .. } = &self.cluster;
-        View { environment, subject, others, step: None, steps }
+        View { environment, subject, now, others, step: None, steps }
     }
 
     /// Returns the state of the cluster that the query is about.

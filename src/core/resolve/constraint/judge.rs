@@ -35,20 +35,14 @@ struct Matching<'a> {
     is_known: bool,
 }
 
-/// Whose constraints are judged: it may meet them itself, except negated ones.
-#[derive(Clone, Copy)]
-pub(crate) enum Subject<'a> {
-    /// A bundle that is to be installed, and what it would replace.
-    Candidate(&'a Candidate<'a>, Option<&'a Provider>),
-    /// An installed bundle.
-    Provider(&'a Provider),
-}
-
 /// What a constraint is judged against.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) environment: &'a Environment,
-    pub(crate) subject: Subject<'a>,
+    /// Whose constraints are judged: it may meet them itself, except negated ones.
+    pub(crate) subject: Party<'a>,
+    /// The installed version of the subject.
+    pub(crate) now: Option<&'a Provider>,
     /// Other installed bundles.
     pub(crate) others: &'a Installed<'a>,
     /// The step that would be taken, when the constraints of others are judged as if it had been.
@@ -66,8 +60,10 @@ pub(crate) struct Step<'a> {
 
 /// A bundle that may meet a constraint.
 #[derive(Clone, Copy)]
-enum Party<'a> {
+pub(crate) enum Party<'a> {
+    /// A bundle that is to be installed.
     Candidate(&'a Candidate<'a>),
+    /// An installed bundle.
     Provider(&'a Provider),
 }
 
@@ -255,7 +251,7 @@ impl<'a> View<'a> {
     fn parties(&self, negated: bool) -> impl Iterator<Item = Party<'a>> {
         let others = self.others.providers.iter().map(|it| Party::Provider(it));
         let step = self.step.map(|step| Party::Candidate(step.to));
-        let subject = (!negated).then(|| self.subject.party());
+        let subject = (!negated).then_some(self.subject);
         others.chain(step).chain(subject)
     }
 
@@ -290,7 +286,7 @@ impl<'a> View<'a> {
     fn matching(&self, rule: &Rule, negated: bool) -> Matching<'a> {
         let mut found = self.others.matching(rule, self.steps);
         let step = self.step.map(|step| Party::Candidate(step.to));
-        let subject = (!negated).then(|| self.subject.party());
+        let subject = (!negated).then_some(self.subject);
         let rest = step.into_iter().chain(subject);
         let rest = rest.map(|party| (party.origin(), party.matches(rule, self.steps)));
         let rest = Matching::of(rest);
@@ -302,7 +298,11 @@ impl<'a> View<'a> {
 
     /// Says whether a kind is served, and where it was found.
     fn served(&self, kind: &GroupVersionKind, negated: bool) -> (Verdict, FoundKind) {
-        if !negated && self.subject.brings(kind) {
+        // What it provides itself need not be served before.
+        if let Party::Candidate(candidate) = self.subject
+            && !negated
+            && candidate.bundle.kinds.contains(kind)
+        {
             return (Verdict::Met, FoundKind::Itself);
         }
         if self.step.is_some_and(|step| step.to.bundle.kinds.contains(kind)) {
@@ -327,7 +327,7 @@ impl<'a> View<'a> {
 
     fn only_subject_defines(&self, kind: &GroupVersionKind) -> bool {
         let mut others = self.others.providers.iter();
-        self.subject.defines(kind) && !others.any(|other| other.defines(kind))
+        self.now.is_some_and(|now| now.defines(kind)) && !others.any(|other| other.defines(kind))
     }
 
     /// Says whether a kind is removed together with the bundle that the step replaces: no other
@@ -336,8 +336,8 @@ impl<'a> View<'a> {
         let Some(step) = self.step else { return false };
         let stays = |provider: &&Provider| provider.defines(kind);
         let subject = match self.subject {
-            Subject::Provider(subject) => subject.defines(kind),
-            Subject::Candidate(..) => false,
+            Party::Provider(subject) => subject.defines(kind),
+            Party::Candidate(_) => false,
         };
         step.from.defines(kind) && !subject && !self.others.providers.iter().any(stays)
     }
@@ -363,31 +363,6 @@ fn meets_alone(party: Party<'_>, constraint: &Constraint, steps: &Steps) -> bool
         Demand::All(children) => children.iter().all(alone),
         Demand::Any(children) => children.iter().any(alone),
         Demand::Not(children) => !children.iter().any(alone),
-    }
-}
-
-impl<'a> Subject<'a> {
-    fn party(self) -> Party<'a> {
-        match self {
-            Self::Candidate(candidate, _) => Party::Candidate(candidate),
-            Self::Provider(provider) => Party::Provider(provider),
-        }
-    }
-
-    /// Says whether it provides a kind itself, so that the kind need not be served before.
-    fn brings(self, kind: &GroupVersionKind) -> bool {
-        match self {
-            Self::Candidate(candidate, _) => candidate.bundle.kinds.contains(kind),
-            Self::Provider(_) => false,
-        }
-    }
-
-    /// Says whether its installed version defines a kind.
-    fn defines(self, kind: &GroupVersionKind) -> bool {
-        match self {
-            Self::Candidate(_, now) => now.is_some_and(|now| now.defines(kind)),
-            Self::Provider(provider) => provider.defines(kind),
-        }
     }
 }
 
