@@ -158,10 +158,7 @@ impl Half {
 /// Returns the rights that reading and watching one Secret takes.
 pub fn on_secret(namespace: &str, secret: &str) -> Permissions {
     let mut rights = Permissions::default();
-    for verb in ["get", "list", "watch"] {
-        let right = Permission::on(verb, CORE, "secrets", Some(secret));
-        rights.insert(namespace, right);
-    }
+    rights.allow(namespace, &["get", "list", "watch"], (CORE, "secrets"), Some(secret));
     rights
 }
 

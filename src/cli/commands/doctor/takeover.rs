@@ -8,7 +8,7 @@ use olm_api::keys::{annotation, label};
 use olm_cluster::join_bounded;
 use olm_core::extension::ValidExtension;
 use olm_core::helm::{self, Release};
-use olm_core::rbac::{Permission, Permissions, lines};
+use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::{Account, Desired};
 
 use super::facts::{self, Facts, Refusal, get, lacking};
@@ -325,12 +325,8 @@ impl Asked<'_> {
         let mut needed = Permissions::default();
         for one in own {
             let namespace = one.object.namespace().unwrap_or_default();
-            for verb in VERBS {
-                let resource = &one.resource;
-                let name = one.object.name_any();
-                let right = Permission::on(verb, &resource.group, &resource.plural, Some(&name));
-                needed.insert(&namespace, right);
-            }
+            let on = (&*one.resource.group, &*one.resource.plural);
+            needed.allow(&namespace, &VERBS, on, Some(&one.object.name_any()));
         }
         let missing = match lacking(self.client, account, &needed).await {
             Ok(missing) => missing,

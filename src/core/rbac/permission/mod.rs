@@ -122,6 +122,19 @@ impl Permissions {
         self.0.entry(namespace.to_owned()).or_default().insert(right);
     }
 
+    /// Adds verbs on a resource, given as group and plural, limited to the object `name` if given.
+    pub fn allow<'v>(
+        &mut self,
+        namespace: &str,
+        verbs: impl IntoIterator<Item = &'v &'v str>,
+        (group, plural): (&str, &str),
+        name: Option<&str>,
+    ) {
+        for verb in verbs {
+            self.insert(namespace, Permission::on(verb, group, plural, name));
+        }
+    }
+
     /// Adds everything a rule grants in a namespace, or cluster-wide when it is empty.
     pub fn insert_rule(&mut self, namespace: &str, rule: &PolicyRule) {
         for verb in &rule.verbs {

@@ -141,10 +141,7 @@ pub fn required(
         collected.advisory.extend(&options.of_later_versions(install_namespace));
     }
     if let Some(name) = &options.create_namespace {
-        for verb in ["create", "patch"] {
-            let right = Permission::on(verb, "", "namespaces", Some(name));
-            collected.needed.insert("", right);
-        }
+        collected.needed.allow("", &["create", "patch"], ("", "namespaces"), Some(name));
     }
     collected.needed = collected.needed.reduced();
     collected.warnings.sort();
@@ -290,12 +287,10 @@ impl Collector<'_> {
     /// Adds the rights to remove an object.
     fn leave(&mut self, object: &Object, resource: &Resource, namespace: &str) {
         // One whose objects may exist stays, without us as its owner.
-        let stays = (resource.plural == CRDS).then_some("patch");
-        for verb in LEAVING_VERBS.iter().copied().chain(stays) {
-            let name = Some(object.name());
-            let right = Permission::on(verb, &resource.group, &resource.plural, name);
-            self.into.needed.insert(namespace, right);
-        }
+        let stays: &[&str] = if resource.plural == CRDS { &["patch"] } else { &[] };
+        let (on, verbs) =
+            ((&*resource.group, &*resource.plural), LEAVING_VERBS.iter().chain(stays));
+        self.into.needed.allow(namespace, verbs, on, Some(object.name()));
     }
 
     fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
@@ -323,24 +318,17 @@ impl Collector<'_> {
         let name = (!unnamed).then(|| object.name());
         let needed = &mut self.into.needed;
         needed.insert(namespace, Permission::on("create", group, plural, None));
-        for verb in NAMED_VERBS {
-            needed.insert(namespace, Permission::on(verb, group, plural, name));
-        }
+        needed.allow(namespace, NAMED_VERBS, (group, plural), name);
         if group == OPENSHIFT_RBAC {
             needed.insert(namespace, Permission::on("create", RBAC, plural, None));
-            for verb in BEHIND_OPENSHIFT_VERBS {
-                needed.insert(namespace, Permission::on(verb, RBAC, plural, name));
-            }
+            needed.allow(namespace, BEHIND_OPENSHIFT_VERBS, (RBAC, plural), name);
         }
         // Its stored versions are trimmed when one of them goes.
         if plural == CRDS && object.list_at("/spec/versions").count() > 1 {
             self.into.advisory.insert(namespace, trimming(object.name()));
         }
         let watched = name.filter(|_| !self.options.collection_watch);
-        for verb in WATCH_VERBS {
-            let right = Permission::on(verb, group, plural, watched);
-            self.into.advisory.insert(namespace, right);
-        }
+        self.into.advisory.allow(namespace, WATCH_VERBS, (group, plural), watched);
     }
 
     /// Adds what the API server requires of the writer of a role: to hold its rules, or `escalate`.

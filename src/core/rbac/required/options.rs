@@ -3,7 +3,7 @@
 //! Source: applying.md 5.4.
 
 use super::{NAMED_VERBS, WATCH_VERBS, is_rbac};
-use crate::rbac::permission::{Permission, Permissions};
+use crate::rbac::permission::Permissions;
 use crate::rbac::resource::{Resource, bundled_resources};
 
 /// What is granted in addition to, or instead of, the minimum.
@@ -36,11 +36,9 @@ impl Options {
     pub(super) fn of_later_versions(&self, install_namespace: &str) -> Permissions {
         let mut rights = Permissions::default();
         if self.stable {
-            for (group, plural) in bundled_resources() {
-                for verb in ["create"].iter().chain(NAMED_VERBS).chain(WATCH_VERBS) {
-                    let right = Permission::on(verb, group, plural, None);
-                    rights.insert(install_namespace, right);
-                }
+            for on in bundled_resources() {
+                let verbs = ["create"].iter().chain(NAMED_VERBS).chain(WATCH_VERBS);
+                rights.allow(install_namespace, verbs, on, None);
             }
         }
         rights
