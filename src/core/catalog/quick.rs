@@ -78,11 +78,16 @@ impl<'de, T: Members<'de>> Visitor<'de> for MembersVisitor<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for QuickBundle<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor(PhantomData))
-    }
+macro_rules! read_by_member {
+    ($($object:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $object {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_map(MembersVisitor(PhantomData))
+            }
+        }
+    )*};
 }
+read_by_member!(QuickBundle<'de>, QuickProperty<'de>, MinKubeVersion);
 
 impl<'de> Members<'de> for QuickBundle<'de> {
     fn read<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
@@ -98,12 +103,6 @@ impl<'de> Members<'de> for QuickBundle<'de> {
             map.next_value::<IgnoredAny>()?;
         }
         Ok(())
-    }
-}
-
-impl<'de> Deserialize<'de> for QuickProperty<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor(PhantomData))
     }
 }
 
@@ -134,12 +133,6 @@ impl<'de> Members<'de> for QuickProperty<'de> {
 /// The member of that name, if it is a text. Any other value than a map is unusual.
 #[derive(Default)]
 struct MinKubeVersion(Option<String>);
-
-impl<'de> Deserialize<'de> for MinKubeVersion {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor(PhantomData))
-    }
-}
 
 impl<'de> Members<'de> for MinKubeVersion {
     fn read<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
