@@ -318,41 +318,24 @@ impl Finding<'_> {
         self.class().1
     }
 
+    /// Returns the stage, and the code, which has the name of the variant.
     fn class(&self) -> (Stage, Code) {
-        match self {
-            Self::NotInRequestedChannels { .. } => (Stage::Filter, Code::NotInRequestedChannels),
-            Self::InvalidVersion { .. } => (Stage::Filter, Code::InvalidVersion),
-            Self::VersionOutOfRange { .. } => (Stage::Filter, Code::VersionOutOfRange),
-            Self::PrereleaseNotRequested { .. } => (Stage::Filter, Code::PrereleaseNotRequested),
-            Self::NotSuccessor { .. } => (Stage::Filter, Code::NotSuccessor),
-            Self::LowerVersionHeld => (Stage::Filter, Code::LowerVersionHeld),
-            Self::NextMajorHeld => (Stage::Filter, Code::NextMajorHeld),
-            Self::NextMinorHeld => (Stage::Filter, Code::NextMinorHeld),
-            Self::NextPatchHeld => (Stage::Filter, Code::NextPatchHeld),
-            Self::OutsideWindow { .. } => (Stage::Filter, Code::OutsideWindow),
-            Self::OtherCatalogHeld { .. } => (Stage::Filter, Code::OtherCatalogHeld),
-            Self::DependencyUnsupported { .. } => (Stage::Validation, Code::DependencyUnsupported),
-            Self::ConstraintInvalid { .. } => (Stage::Validation, Code::ConstraintInvalid),
-            Self::ConstraintUnmet { .. } => (Stage::Validation, Code::ConstraintUnmet),
-            Self::ConstraintUnknown { .. } => (Stage::Validation, Code::ConstraintUnknown),
-            Self::BreaksInstalled { .. } => (Stage::Validation, Code::BreaksInstalled),
-            Self::Deprecated { .. } => (Stage::Order, Code::Deprecated),
-            Self::LowerVersion { .. } => (Stage::Order, Code::LowerVersion),
-            Self::LowerRelease { .. } => (Stage::Order, Code::LowerRelease),
-            Self::TieBrokenByName { .. } => (Stage::Order, Code::TieBrokenByName),
-            Self::DeprecatedInThisCatalog { .. } => {
-                (Stage::Catalogs, Code::DeprecatedInThisCatalog)
-            }
-            Self::LowerPriorityCatalog { .. } => (Stage::Catalogs, Code::LowerPriorityCatalog),
-            Self::AmbiguousCatalogs { .. } => (Stage::Catalogs, Code::AmbiguousCatalogs),
-            Self::UnreadableCatalogs { .. } => (Stage::Catalogs, Code::UnreadableCatalogs),
-            Self::StepBreaksInstalled { .. } => (Stage::Warning, Code::StepBreaksInstalled),
-            Self::SuccessorIsLowerVersion { .. } => (Stage::Warning, Code::SuccessorIsLowerVersion),
-            Self::ForcedStep { .. } => (Stage::Warning, Code::ForcedStep),
-            Self::InNoChannel => (Stage::Note, Code::InNoChannel),
-            Self::InvalidSkipRange { .. } => (Stage::Note, Code::InvalidSkipRange),
-            Self::EdgeInUnrequestedChannel { .. } => (Stage::Note, Code::EdgeInUnrequestedChannel),
-            Self::StaysOnInstalled => (Stage::Note, Code::StaysOnInstalled),
+        macro_rules! classes {
+            ($($stage:ident: $($variant:ident)+;)+) => {
+                match self { $($(Self::$variant { .. } => (Stage::$stage, Code::$variant),)+)+ }
+            };
+        }
+        classes! {
+            Filter: NotInRequestedChannels InvalidVersion VersionOutOfRange PrereleaseNotRequested
+                NotSuccessor LowerVersionHeld NextMajorHeld NextMinorHeld NextPatchHeld
+                OutsideWindow OtherCatalogHeld;
+            Validation: DependencyUnsupported ConstraintInvalid ConstraintUnmet ConstraintUnknown
+                BreaksInstalled;
+            Order: Deprecated LowerVersion LowerRelease TieBrokenByName;
+            Catalogs: DeprecatedInThisCatalog LowerPriorityCatalog AmbiguousCatalogs
+                UnreadableCatalogs;
+            Warning: StepBreaksInstalled SuccessorIsLowerVersion ForcedStep;
+            Note: InNoChannel InvalidSkipRange EdgeInUnrequestedChannel StaysOnInstalled;
         }
     }
 
