@@ -13,6 +13,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use itertools::Itertools as _;
+use k8s_openapi::api::core::v1::Secret;
 use olm_api::CollisionProtection;
 use olm_api::keys::{annotation, label, policy};
 use serde::Deserialize;
@@ -165,6 +166,11 @@ impl Index {
             objects,
         })
     }
+}
+
+/// Returns the data of a Secret of Helm.
+pub fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
+    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
 /// Returns the bytes of a chunk.

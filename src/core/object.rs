@@ -204,6 +204,11 @@ pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
+/// Returns a text, an empty one for any other value.
+pub(crate) fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
 /// Returns whether a value is neither null nor an empty text, list or map.
 pub fn is_set(value: &Value) -> bool {
     match value {

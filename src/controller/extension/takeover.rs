@@ -3,8 +3,6 @@
 //!
 //! Source: applying.md 2.3.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -168,14 +166,14 @@ impl Attempt<'_> {
         let mut indexes = Vec::new();
         let is_index = |secret: &&Secret| secret.type_.as_deref() == Some(helm::INDEX_TYPE);
         for secret in listed.items.iter().filter(is_index) {
-            indexes.push(Index::read(&secret.name_any(), secret.labels(), &data(secret))?);
+            indexes.push(Index::read(&secret.name_any(), secret.labels(), &helm::data(secret))?);
         }
         let Some(index) = helm::current(indexes) else { return Ok(None) };
         let mut others = Vec::with_capacity(index.others.len());
         for other in &index.others {
             let found = secrets.get(other).await;
             let found = found.map_err(RequestError::doing("reading a chunk of a Helm release"))?;
-            others.push(helm::chunk(other, &data(&found))?);
+            others.push(helm::chunk(other, &helm::data(&found))?);
         }
         let desired = index.release(&others)?.desired(self.extension, self.account)?;
         ctx.revisions.confirm(self.extension.object).await?;
@@ -187,8 +185,4 @@ impl Attempt<'_> {
 
 fn is_migrated(set: &ClusterObjectSet) -> bool {
     set.labels().contains_key(label::MIGRATED_FROM_HELM) || is_of_classic(set)
-}
-
-fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
-    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::schema;
-use crate::object::{Object, items};
+use crate::object::{Object, items, text_of};
 
 /// The parts of a custom resource definition that decide whether it can replace another.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +55,8 @@ impl Definition {
     fn of_parts(metadata: &Value, spec: &Value, status: &Value) -> Self {
         let preserves_unknown = spec["preserveUnknownFields"] == true;
         Self {
-            name: text(&metadata["name"]),
-            scope: text(&spec["scope"]),
+            name: text_of(&metadata["name"]),
+            scope: text_of(&spec["scope"]),
             versions: items(&spec["versions"])
                 .map(|version| Version::of(version, preserves_unknown))
                 .collect(),
@@ -118,7 +118,7 @@ impl Definition {
 impl Names {
     /// Reads them; what is absent is what the API server fills in.
     fn of(names: &Value) -> Self {
-        let kind = text(&names["kind"]);
+        let kind = text_of(&names["kind"]);
         let given = |member: &str| names[member].as_str().filter(|name| !name.is_empty());
         Self {
             singular: given("singular").map_or_else(|| kind.to_lowercase(), str::to_owned),
@@ -135,7 +135,7 @@ impl Version {
         let schema = &version["schema"]["openAPIV3Schema"];
         let subresources = version["subresources"].as_object().into_iter().flatten();
         Self {
-            name: text(&version["name"]),
+            name: text_of(&version["name"]),
             served: version["served"] == true,
             stores: version["storage"] == true,
             preserves_unknown,
@@ -144,7 +144,7 @@ impl Version {
                 .map(|(name, _)| name.clone())
                 .collect(),
             selectable: items(&version["selectableFields"])
-                .map(|it| text(&it["jsonPath"]))
+                .map(|it| text_of(&it["jsonPath"]))
                 .collect(),
             schema: match schema {
                 Value::Object(_) => schema::normalized(schema),
@@ -155,9 +155,5 @@ impl Version {
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    items(list).map(text).collect()
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+    items(list).map(text_of).collect()
 }

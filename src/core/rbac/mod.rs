@@ -22,6 +22,7 @@ mod rule;
 mod fixture;
 
 pub use crate::revision::Account;
+pub(crate) use manifest::role_kind;
 pub use manifest::{
     MANAGED_BY, Subject, gives_stable_rights, impersonate_manifests, manifests, missing_manifests,
     rbac_name, rbac_prefix, use_manifests,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{RenderOptions, RolePlacement, name, object};
 use crate::bundle::{Csv, Permission, PolicyRule};
 use crate::object::Object;
+use crate::rbac::role_kind;
 
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
@@ -95,10 +96,6 @@ pub(super) fn binding(
     object(RBAC_VERSION, &format!("{kind}Binding"), name, namespace)
         .with("roleRef", json!({ "apiGroup": RBAC_GROUP, "kind": kind, "name": role }))
         .with("subjects", json!([subject]))
-}
-
-fn role_kind(namespace: &str) -> &'static str {
-    if namespace.is_empty() { "ClusterRole" } else { "Role" }
 }
 
 fn rule(rule: &PolicyRule) -> Value {

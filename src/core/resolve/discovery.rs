@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{GroupVersionKind, ServedKinds};
+use crate::object::{items, text_of};
 
 /// Freshness of a group version whose API server did not answer.
 const STALE: &str = "Stale";
@@ -10,20 +11,18 @@ const STALE: &str = "Stale";
 impl ServedKinds {
     /// Adds an `APIGroupDiscoveryList`, the answer of `/api` and `/apis`, as JSON.
     pub fn add_discovery(&mut self, list: &Value) {
-        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         for group in items(&list["items"]) {
-            let name = text(&group["metadata"]["name"]);
+            let name = text_of(&group["metadata"]["name"]);
             for version in items(&group["versions"]) {
                 if version["freshness"] == STALE {
                     self.unreadable_groups.insert(name.clone());
                 }
                 for resource in items(&version["resources"]) {
-                    let kind = text(&resource["responseKind"]["kind"]);
+                    let kind = text_of(&resource["responseKind"]["kind"]);
                     if !kind.is_empty() {
                         self.kinds.insert(GroupVersionKind {
                             group: name.clone(),
-                            version: text(&version["version"]),
+                            version: text_of(&version["version"]),
                             kind,
                         });
                     }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::phase::Phase;
 use super::plan::{Extension, by_extension, states};
 use crate::catalog::{Bundle, Property};
-use crate::object::items;
+use crate::object::{items, text_of};
 use crate::resolve::{GroupVersionKind, Provider, ProviderOrigin};
 use crate::uninstall::{self, UninstallPolicy};
 
@@ -116,10 +116,6 @@ fn owned_kinds(spec: &Value) -> BTreeSet<GroupVersionKind> {
     });
     let apis = owned("apiservicedefinitions").map(|api| kind(text_of(&api["group"]), api));
     crds.chain(apis).collect()
-}
-
-fn text_of(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Reads the properties that a revision records; none of what cannot be read.

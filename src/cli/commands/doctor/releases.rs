@@ -32,7 +32,7 @@ impl Releases {
         let mut indexes = Vec::new();
         for secret in self.0.iter().filter(of) {
             namespace = secret.namespace().unwrap_or_default();
-            let index = Index::read(&secret.name_any(), secret.labels(), &data(secret));
+            let index = Index::read(&secret.name_any(), secret.labels(), &helm::data(secret));
             indexes.push(index.map_err(wrong)?);
         }
         if indexes.is_empty() {
@@ -44,13 +44,9 @@ impl Releases {
         for other in &index.others {
             let found = api.get(other).await;
             let found = found.map_err(|error| format!("Secret {other}: {}", failure(&error)))?;
-            others.push(helm::chunk(other, &data(&found)).map_err(wrong)?);
+            others.push(helm::chunk(other, &helm::data(&found)).map_err(wrong)?);
         }
         let release = index.release(&others).map_err(wrong)?;
         Ok(Left::Release(Box::new(release)))
     }
-}
-
-fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
-    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }

@@ -257,7 +257,8 @@ impl Head {
     }
 }
 
-fn role_kind(namespace: &str) -> &'static str {
+/// Returns the kind of role that holds in a namespace, or cluster-wide if it is empty.
+pub(crate) fn role_kind(namespace: &str) -> &'static str {
     if namespace.is_empty() { "ClusterRole" } else { "Role" }
 }
 
