@@ -17,7 +17,7 @@ use olm_core::error::without_path;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Algorithm, Digest, Hasher};
-use crate::folder;
+use crate::folder::{self, present};
 use crate::limits::MAX_BUNDLE_BYTES;
 use crate::pull::{PullError, Puller};
 use crate::reference::ImageRef;
@@ -136,7 +136,7 @@ impl BundleCache {
         let directory = self.owner(owner)?;
         for file in names(&directory)? {
             if !keep.contains(&file) && !file.starts_with(UNFINISHED) {
-                gone(fs::remove_file(directory.join(file)))?;
+                present(fs::remove_file(directory.join(file)))?;
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl BundleCache {
 
     /// Removes all bundles of an owner.
     pub fn remove_owner(&self, owner: &str) -> io::Result<()> {
-        gone(fs::remove_dir_all(self.owner(owner)?))
+        present(fs::remove_dir_all(self.owner(owner)?)).map(drop)
     }
 
     /// Removes all owners except those of `keep`.
@@ -152,7 +152,7 @@ impl BundleCache {
         for owner in self.owners()? {
             let name = owner.file_name().and_then(OsStr::to_str);
             if name.is_some_and(|name| !keep.contains(name)) {
-                gone(fs::remove_dir_all(owner))?;
+                present(fs::remove_dir_all(owner))?;
             }
         }
         Ok(())
@@ -247,13 +247,6 @@ fn write(
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     let paths = folder::paths(directory)?;
     Ok(paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
-}
-
-fn gone(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(err),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ pub use bundle::{BundleCache, BundleFiles, BundleImage, pull_bundle};
 pub use catalog::{CatalogImage, pull_catalog};
 pub use digest::Digest;
 pub use files::Files;
+pub use folder::present;
 pub use keyring::{Keyring, Source};
 pub use manifest::Platform;
 pub use proxies::Proxies;

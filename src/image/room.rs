@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::folder::present;
+
 /// Room for what is cached, by default without an end; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Room(Option<Arc<Shared>>);
@@ -138,18 +140,12 @@ pub fn bytes_below(folder: &Path) -> io::Result<u64> {
     let mut sum = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
+        for entry in present(fs::read_dir(&folder))?.into_iter().flatten() {
             let entry = entry?;
-            match entry.metadata() {
-                Ok(found) if found.is_dir() => folders.push(entry.path()),
-                Ok(found) => sum += found.len(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            match present(entry.metadata())? {
+                Some(found) if found.is_dir() => folders.push(entry.path()),
+                Some(found) => sum += found.len(),
+                None => {}
             }
         }
     }

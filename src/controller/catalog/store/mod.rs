@@ -30,7 +30,7 @@ use olm_core::catalog;
 use olm_core::catalog::lint::{Linter, Tally};
 use olm_core::catalog::read::Meta;
 use olm_image::reference::pinned;
-use olm_image::{Digest, Room};
+use olm_image::{Digest, Room, present};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
@@ -478,10 +478,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
+    present(removed).map(drop)
 }
 
 #[cfg(test)]
