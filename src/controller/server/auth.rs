@@ -4,9 +4,7 @@
 //! Verdicts are kept for a while, so that a scraper costs two questions and not two a scrape. Times
 //! and texts are those of controller-runtime (`pkg/metrics/filters`). Source: deploying.md 5.1.
 
-use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -28,6 +26,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 use crate::cluster::{Failure, ended_after};
+use crate::recent::Recent;
 use crate::telemetry::Metrics;
 
 /// The time for which the user of a token is cached.
@@ -50,27 +49,16 @@ type Hashed = [u8; 32];
 
 /// Answers that are kept for a while, at most [`ROOM`] of them.
 #[derive(Default)]
-struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+struct Cache<K, V>(Recent<K, (Instant, V), ROOM, 0>);
 
-impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
+impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     fn get(&self, key: &K, now: Instant) -> Option<V> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (until, value) = kept.get(key)?;
-        (now < *until).then(|| value.clone())
+        let (until, value) = self.0.get(key)?;
+        (now < until).then_some(value)
     }
 
-    fn keep(&self, key: K, value: V, until: Instant, now: Instant) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= ROOM && !kept.contains_key(&key) {
-            kept.retain(|_, (until, _)| now < *until);
-        }
-        if kept.len() >= ROOM && !kept.contains_key(&key) {
-            let first = kept.iter().min_by_key(|(_, (until, _))| *until);
-            if let Some(first) = first.map(|(key, _)| key.clone()) {
-                kept.remove(&first);
-            }
-        }
-        kept.insert(key, (until, value));
+    fn keep(&self, key: K, value: V, until: Instant) {
+        self.0.put(key, (until, value), 0);
     }
 }
 
@@ -186,8 +174,7 @@ impl Reviewer {
         for tried in 1.. {
             match self.whose(token).await {
                 Ok(Some(user)) => {
-                    let now = Instant::now();
-                    self.owners.keep(hashed, user.clone(), now + KNOWN, now);
+                    self.owners.keep(hashed, user.clone(), Instant::now() + KNOWN);
                     return Ok(user);
                 }
                 Ok(None) => break,
@@ -201,8 +188,7 @@ impl Reviewer {
                 }
             }
         }
-        let now = Instant::now();
-        self.bad.keep(hashed, (), now + REFUSED, now);
+        self.bad.keep(hashed, (), Instant::now() + REFUSED);
         Err(unauthorized())
     }
 
@@ -240,9 +226,9 @@ impl Reviewer {
         let status = self.ask(&question).await?.status.unwrap_or_default();
         let now = Instant::now();
         if status.allowed {
-            self.allowed.keep(hashed, (), now + ALLOWED, now);
+            self.allowed.keep(hashed, (), now + ALLOWED);
         } else {
-            self.denied.keep(hashed, (), now + REFUSED, now);
+            self.denied.keep(hashed, (), now + REFUSED);
         }
         Ok(status.allowed)
     }
@@ -310,17 +296,16 @@ mod tests {
     // deploying.md P36
     #[test]
     fn verdicts_are_kept_for_a_while_and_are_not_many() {
-        let cache = Cache::default();
+        let cache = Cache::<usize, char>::default();
         let now = Instant::now();
         let second = Duration::from_secs(1);
-        cache.keep(usize::MAX, 'x', now + second, now);
+        cache.keep(usize::MAX, 'x', now + second);
         assert_eq!(cache.get(&usize::MAX, now), Some('x'));
         assert_eq!(cache.get(&usize::MAX, now + second), None);
         for (key, later) in (0..2 * ROOM).zip(2..) {
-            cache.keep(key, 'y', now + second * later, now);
+            cache.keep(key, 'y', now + second * later);
         }
-        assert_eq!(cache.0.lock().unwrap().len(), ROOM);
-        assert_eq!(cache.get(&(ROOM - 1), now), None, "the first to end goes");
-        assert_eq!(cache.get(&ROOM, now), Some('y'));
+        let kept = (0..2 * ROOM).filter(|key| cache.get(key, now).is_some());
+        assert!(kept.eq(ROOM..2 * ROOM), "the first to end goes");
     }
 }
