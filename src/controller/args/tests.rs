@@ -31,12 +31,6 @@ fn parsed(flags: &[&str]) -> Args {
     Args::try_parse_from([&["olm-controller"], flags].concat()).unwrap()
 }
 
-#[test]
-fn the_last_of_a_flag_that_is_given_twice_counts() {
-    let args = parsed(&["--serving-certificates=self-signed", "--serving-certificates=none"]);
-    assert_eq!(args.serving_certificates(), ServingCertificates::None);
-}
-
 const UPSTREAMS_CATALOGD: &str = "--leader-elect --metrics-bind-address=:7443 \
     --external-address=catalogd-service.olmv1-system.svc --tls-cert=/var/certs/tls.crt \
     --tls-key=/var/certs/tls.key --pull-cas-dir=/var/ca-certs";
