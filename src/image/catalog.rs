@@ -10,7 +10,7 @@ use crate::pull::{PullError, Puller, Resolved, within};
 use crate::reference::ImageRef;
 
 /// Label of older catalogs, which hold an `SQLite` database.
-const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 
 /// The content of a catalog image.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use olm_api::keys::annotation;
 use olm_core::rbac::Account;
 use olm_core::selector::Selector;
 use tokio::sync::Mutex;
@@ -20,9 +21,6 @@ use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
 use crate::prelude::*;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
-
-/// The annotation with kubectl's last applied configuration.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Flags of `browse`.
 #[derive(Debug, Args)]
@@ -339,7 +337,8 @@ impl Verbs {
 fn for_git(extension: &ClusterExtension) -> Value {
     let mut metadata = json!({"name": extension.name_any()});
     let annotations = extension.annotations().iter();
-    let annotations: BTreeMap<_, _> = annotations.filter(|(key, _)| *key != LAST_APPLIED).collect();
+    let annotations: BTreeMap<_, _> =
+        annotations.filter(|(key, _)| *key != annotation::LAST_APPLIED).collect();
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use olm_api::API_VERSION;
 use olm_api::keys::label;
-use olm_image::catalog::CONFIGS_LABEL;
+use olm_image::catalog::{CONFIGS_LABEL, DATABASE_LABEL};
 use olm_image::pull::Puller;
 
 use super::wait::{current, wait};
@@ -12,8 +12,6 @@ use crate::puller::puller;
 
 /// Seconds of a minute.
 const MINUTE: u64 = 60;
-/// Label of older catalogs, which hold a database.
-const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 
 /// Arguments of `catalog add`.
 #[derive(Debug, Args)]
