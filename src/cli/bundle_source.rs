@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
 use olm_core::error::Chain;
 use olm_image::bundle::{BundleImage, pull_bundle};
+use olm_image::present;
 use olm_image::reference::ImageRef;
 
 use crate::output::{Hinted, Outcome, during};
@@ -68,20 +69,12 @@ async fn pull_image(image: &ImageRef) -> anyhow::Result<BundleImage> {
 fn read_directory(directory: &Path) -> io::Result<Files> {
     let mut files = Files::new();
     for name in [ANNOTATIONS_FILE, DEPENDENCIES_FILE, PROPERTIES_FILE] {
-        match fs::read(directory.join(name)) {
-            Ok(content) => {
-                files.insert(name.to_owned(), content);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(content) = present(fs::read(directory.join(name)))? {
+            files.insert(name.to_owned(), content);
         }
     }
-    let manifests = match fs::read_dir(directory.join("manifests")) {
-        Ok(manifests) => manifests,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
-        Err(error) => return Err(error),
-    };
-    for entry in manifests {
+    let manifests = present(fs::read_dir(directory.join("manifests")))?;
+    for entry in manifests.into_iter().flatten() {
         let entry = entry?;
         let name = format!("manifests/{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {

@@ -7,14 +7,13 @@
 //! Source: containers-registries.d(5), `containers/image` (`registries_d.go`).
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 
 use olm_core::error::quote;
 use olm_core::yaml;
 use serde::Deserialize;
 
-use crate::folder::{self, FileError};
+use crate::folder::{self, FileError, present};
 use crate::reference::ImageRef;
 
 /// Why the files cannot be used.
@@ -56,15 +55,12 @@ impl Attachments {
             if !path.as_os_str().as_encoded_bytes().ends_with(b".yaml") {
                 continue;
             }
-            match std::fs::read_to_string(&path) {
-                Ok(text) => {
-                    let named = quote(&path.display().to_string());
-                    let invalid = |why| AttachmentsError::Invalid(format!("{named}: {why}"));
-                    merged.add(&text).map_err(invalid)?;
-                }
-                // It was removed after the directory was read.
-                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-                Err(err) => return Err(FileError::doing("reading", &path)(err).into()),
+            // It may have been removed after the directory was read.
+            let text = present(std::fs::read_to_string(&path));
+            if let Some(text) = text.map_err(FileError::doing("reading", &path))? {
+                let named = quote(&path.display().to_string());
+                let invalid = |why| AttachmentsError::Invalid(format!("{named}: {why}"));
+                merged.add(&text).map_err(invalid)?;
             }
         }
         Ok(merged)

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
 
-use crate::folder::{self, FileError};
+use crate::folder::{self, FileError, present};
 use crate::reference::{ImageRef, ReferenceError};
 
 mod alias;
@@ -135,11 +135,10 @@ impl Registries {
             Err(error) => return Err(unread(&paths.file)(error).into()),
         }
         for path in paths.drop_ins.as_deref().map(drop_in_files).transpose()?.unwrap_or_default() {
-            match std::fs::read_to_string(&path) {
-                Ok(text) => merged.add(&path, &text)?,
-                // The file was removed after the directory was read.
-                Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(unread(&path)(error).into()),
+            // The file may have been removed after the directory was read.
+            let text = present(std::fs::read_to_string(&path));
+            if let Some(text) = text.map_err(unread(&path))? {
+                merged.add(&path, &text)?;
             }
         }
         for text in &paths.more {

@@ -5,6 +5,7 @@
 use std::io::Write as _;
 
 use olm_core::classic::takeover::remembered;
+use olm_image::present;
 
 use crate::prelude::*;
 
@@ -91,11 +92,8 @@ impl Backup {
     /// Reads the file, if it is there. One that is not a backup of this cluster is refused.
     pub(super) fn open(path: &Path, cluster: &str) -> anyhow::Result<Self> {
         let shown = path.display();
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error).with_context(|| shown.to_string()),
-        };
+        let text = present(std::fs::read_to_string(path)).with_context(|| shown.to_string())?;
+        let text = text.unwrap_or_default();
         let mut entries = Vec::new();
         let documents = if text.is_empty() {
             Vec::new()
