@@ -247,8 +247,8 @@ pub(crate) fn trusting(authorities: Vec<reqwest::Certificate>) -> anyhow::Result
     if !authorities.is_empty() {
         builder = builder.tls_certs_only(authorities);
     }
-    let builder = olm_image::Proxies::default().on(builder);
-    builder.and_then(reqwest::ClientBuilder::build).context("error getting HTTP client")
+    let builder = olm_image::Proxies::default().on(builder)?;
+    builder.build().context("error getting HTTP client")
 }
 
 /// Reads a file, or all files below a directory, with their paths relative to the root.

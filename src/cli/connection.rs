@@ -106,7 +106,8 @@ impl Global {
             let explicit = proxy_of(&read, &options);
             let mut config = Config::from_custom_kubeconfig(read, &options).await?;
             // kube compares NO_PROXY with the proxy instead of the server.
-            let proxy = explicit.or_else(|| Proxies::for_server(&config.cluster_url));
+            let proxy = explicit
+                .or_else(|| Proxies::for_server(&config.cluster_url).ok().flatten());
             config.proxy_url = match proxy {
                 Some(proxy) => Some(proxy.parse().map_err(KubeconfigError::ParseProxyUrl)?),
                 None => None,

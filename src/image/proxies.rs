@@ -5,7 +5,7 @@ use std::fmt;
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
-use reqwest::{ClientBuilder, NoProxy, Proxy};
+use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 
 /// Variables that name proxies; each counts in small letters too.
 const VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
@@ -13,59 +13,54 @@ const VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 /// Proxies by the scheme of a request, by default none.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
-    http: Option<String>,
-    https: Option<String>,
+    http: Option<Url>,
+    https: Option<Url>,
     /// Hosts, domains and ranges of addresses that are asked directly, as in `NO_PROXY`.
     except: String,
 }
 
-/// The value is not the URL of a proxy.
+/// What names a proxy is not the URL of one. The URL is not shown: it may hold credentials.
 #[derive(Debug, thiserror::Error)]
-#[error("the proxy for {0} is not a URL")]
+#[error("{0} is not the URL of a proxy with scheme http or https")]
 pub struct ProxyError(&'static str);
 
 impl Proxies {
     /// Takes URLs of proxies, of which an empty one is none, and what is asked directly.
     ///
     /// # Errors
-    /// Fails when one is not a URL.
+    /// Fails when one is not a URL with such a scheme.
     pub fn new(http: &str, https: &str, except: &str) -> Result<Self, ProxyError> {
-        // Why is not said: the URL may hold credentials.
-        Proxy::http(url(http)).map_err(|_| ProxyError("http"))?;
-        Proxy::https(url(https)).map_err(|_| ProxyError("https"))?;
-        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Ok(Self { http: given(http), https: given(https), except: except.to_owned() })
+        let given = |name, text: &str| (!text.is_empty()).then(|| url(name, text)).transpose();
+        Ok(Self {
+            http: given("the proxy for http", http)?,
+            https: given("the proxy for https", https)?,
+            except: except.to_owned(),
+        })
     }
 
     /// Returns whether the environment sets a proxy, which takes precedence.
     pub fn in_environment() -> bool {
-        let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
-        let both = |name: &&str| set(name) || set(&name.to_lowercase());
-        VARIABLES.iter().any(both)
+        VARIABLES.into_iter().any(|name| value(name).is_some())
     }
 
     /// Returns those of the environment.
-    fn of_environment() -> Self {
-        let value = |name: &str| {
-            let values = [name.to_owned(), name.to_lowercase()].into_iter().map(env::var);
-            values.flatten().find(|value| !value.is_empty())
-        };
-        let of = |name| value(name).or_else(|| value("ALL_PROXY")).unwrap_or_default();
+    fn of_environment() -> Result<Self, ProxyError> {
+        let of = |name| Ok(variable(name)?.or(variable("ALL_PROXY")?));
         let except = value("NO_PROXY").unwrap_or_default();
-        Self::new(&of("HTTP_PROXY"), &of("HTTPS_PROXY"), &except).unwrap_or_default()
+        Ok(Self { http: of("HTTP_PROXY")?, https: of("HTTPS_PROXY")?, except })
     }
 
     /// Returns the proxy of the environment on the way to a server, by Go's rule: `HTTPS_PROXY` or
     /// `HTTP_PROXY` by the scheme, unless `NO_PROXY` or this machine is meant.
-    pub fn for_server(server: &Uri) -> Option<String> {
-        let found = |name: &str| {
-            let values = [name.to_owned(), name.to_lowercase()].into_iter().map(env::var);
-            values.flatten().find(|value| !value.is_empty())
-        };
+    ///
+    /// # Errors
+    /// Fails when it is not a URL with such a scheme.
+    pub fn for_server(server: &Uri) -> Result<Option<String>, ProxyError> {
         let is_plain = server.scheme_str() == Some("http");
-        let proxy = found(if is_plain { "HTTP_PROXY" } else { "HTTPS_PROXY" })?;
-        Self::between(server, &proxy, &found("NO_PROXY").unwrap_or_default())
-            .then(|| if proxy.contains("://") { proxy } else { format!("http://{proxy}") })
+        let name = if is_plain { "HTTP_PROXY" } else { "HTTPS_PROXY" };
+        let except = value("NO_PROXY").unwrap_or_default();
+        let proxy = variable(name)?.filter(|proxy| Self::between(server, proxy.as_str(), &except));
+        Ok(proxy.map(String::from))
     }
 
     fn between(server: &Uri, proxy: &str, except: &str) -> bool {
@@ -76,17 +71,40 @@ impl Proxies {
     /// Has a client take them; without any, those of the environment.
     ///
     /// # Errors
-    /// Fails when one is not a URL.
-    pub fn on(&self, mut builder: ClientBuilder) -> reqwest::Result<ClientBuilder> {
-        let proxies = if *self == Self::default() { &Self::of_environment() } else { self };
+    /// Fails when one of the environment is not a URL with such a scheme.
+    pub fn on(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, ProxyError> {
+        let proxies = if *self == Self::default() { &Self::of_environment()? } else { self };
         let except = direct(&proxies.except);
         if let Some(http) = &proxies.http {
-            builder = builder.proxy(Proxy::http(http)?.no_proxy(except.clone()));
+            let proxy = Proxy::http(http.clone()).map_err(|_| ProxyError("the proxy for http"))?;
+            builder = builder.proxy(proxy.no_proxy(except.clone()));
         }
         if let Some(https) = &proxies.https {
-            builder = builder.proxy(Proxy::https(https)?.no_proxy(except));
+            let proxy = Proxy::https(https.clone()).map_err(|_| ProxyError("the proxy for https"))?;
+            builder = builder.proxy(proxy.no_proxy(except));
         }
         Ok(builder)
+    }
+}
+
+/// Returns the value of a variable of the environment, if it is set in either case.
+fn value(name: &str) -> Option<String> {
+    let values = [name.to_owned(), name.to_lowercase()].into_iter().map(env::var);
+    values.flatten().find(|value| !value.is_empty())
+}
+
+/// Returns the proxy that a variable of the environment names.
+fn variable(name: &'static str) -> Result<Option<Url>, ProxyError> {
+    value(name).map(|value| url(name, &value)).transpose()
+}
+
+/// Reads the URL of a proxy; without a scheme it is HTTP.
+fn url(name: &'static str, given: &str) -> Result<Url, ProxyError> {
+    let whole = if given.contains("://") { given } else { &format!("http://{given}") };
+    let url = Url::parse(whole).map_err(|_| ProxyError(name))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        _ => Err(ProxyError(name)),
     }
 }
 
@@ -118,11 +136,6 @@ impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proxies").finish_non_exhaustive()
     }
-}
-
-/// Returns something to parse in place of nothing.
-fn url(given: &str) -> &str {
-    if given.is_empty() { "http://none" } else { given }
 }
 
 #[cfg(test)]

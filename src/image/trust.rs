@@ -10,7 +10,7 @@ use reqwest::{Certificate, Client, Identity};
 
 use crate::folder::{self, FileError};
 use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
-use crate::proxies::Proxies;
+use crate::proxies::{Proxies, ProxyError};
 
 /// Directories with certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,9 @@ pub enum TrustError {
     /// A client certificate without its key, or a key without its certificate; holds which.
     #[error("missing {0}")]
     Pair(String),
+    /// A variable of the environment does not name a proxy.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The HTTP client cannot be built.
     #[error("creating the HTTP client")]
     Client(#[source] reqwest::Error),
@@ -75,7 +78,7 @@ pub(crate) fn client(
             builder = builder.identity(identity);
         }
     }
-    proxies.on(builder).map_err(TrustError::Client)?.build().map_err(TrustError::Client)
+    proxies.on(builder)?.build().map_err(TrustError::Client)
 }
 
 /// Returns the directories with certificates for `host`.

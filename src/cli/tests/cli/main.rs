@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod browse;
+mod connection;
 mod documents;
 mod language;
 mod played;
