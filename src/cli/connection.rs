@@ -1,8 +1,7 @@
 //! The flags of every command: which cluster is meant, as whom, and with which credentials images
 //! are pulled; and requests that store nothing.
 
-use std::path::PathBuf;
-use std::{env, io};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -10,14 +9,11 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
 use kube::Config;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use olm_cluster::{ConnectionError, connection, read_kubeconfig};
 use olm_image::Proxies;
 
 use crate::changes::seconds;
-use crate::output::{Hinted, WITHOUT_CLUSTER};
-
-/// Variable that lists kubeconfig files.
-const KUBECONFIG: &str = "KUBECONFIG";
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
 const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
@@ -69,96 +65,24 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Reads the kubeconfig as kubectl does: of the files that `KUBECONFIG` lists, those that exist.
-    pub(crate) fn read_kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
-        if let Some(path) = &self.kubeconfig {
-            return Kubeconfig::read_from(path);
-        }
-        let Some(listed) = env::var_os(KUBECONFIG).filter(|listed| !listed.is_empty()) else {
-            return Kubeconfig::read();
-        };
-        let (mut merged, mut absent) = (None, KubeconfigError::FindPath);
-        for path in env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()) {
-            match Kubeconfig::read_from(&path) {
-                Ok(mut read) => {
-                    // As kubectl writes it where none is set.
-                    read.current_context = read.current_context.filter(|name| !name.is_empty());
-                    merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(read)?);
-                }
-                Err(error) if is_absent(&error) => absent = error,
-                Err(error) => return Err(error),
-            }
-        }
-        merged.ok_or(absent)
+    fn kubeconfig(&self) -> Option<&Path> {
+        self.kubeconfig.as_deref().map(Path::new)
+    }
+
+    /// Reads the kubeconfig.
+    pub(crate) fn read_kubeconfig(&self) -> Result<Kubeconfig, ConnectionError> {
+        read_kubeconfig(self.kubeconfig())
     }
 
     /// Returns how the cluster is reached, as kubectl would with the same flags.
-    pub(crate) async fn config(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions {
+    pub(crate) fn config(&self) -> anyhow::Result<Config> {
+        let named = KubeConfigOptions {
             context: self.context.clone(),
             cluster: self.cluster.clone(),
             user: self.user.clone(),
         };
-        let named = [&self.kubeconfig, &options.context, &options.cluster, &options.user];
-        let is_named = named.into_iter().any(Option::is_some);
-        let of_file = async {
-            let read = self.read_kubeconfig()?;
-            let explicit = proxy_of(&read, &options);
-            let mut config = Config::from_custom_kubeconfig(read, &options).await?;
-            // kube compares NO_PROXY with the proxy instead of the server.
-            let proxy = explicit
-                .or_else(|| Proxies::for_server(&config.cluster_url).ok().flatten());
-            config.proxy_url = match proxy {
-                Some(proxy) => Some(proxy.parse().map_err(KubeconfigError::ParseProxyUrl)?),
-                None => None,
-            };
-            Ok(config)
-        };
-        match of_file.await {
-            Ok(config) => Ok(config),
-            Err(error) if is_named => {
-                let file = self.kubeconfig.as_deref();
-                let which =
-                    file.map_or("the kubeconfig".to_owned(), |it| format!("--kubeconfig {it}"));
-                Err(error).with_context(|| format!("reading {which}"))
-            }
-            // Any other mistake in a kubeconfig must not lead to the cluster of a pod.
-            Err(error)
-                if is_absent(&error) || matches!(error, KubeconfigError::CurrentContextNotSet) =>
-            {
-                Config::incluster().map_err(|_| without_cluster(error))
-            }
-            Err(error) => Err(without_cluster(error)),
-        }
+        connection(self.kubeconfig(), named, Proxies::for_server).context("no cluster")
     }
-}
-
-/// Returns the proxy that a kubeconfig itself names for the chosen cluster.
-fn proxy_of(read: &Kubeconfig, options: &KubeConfigOptions) -> Option<String> {
-    let context = options.context.as_ref().or(read.current_context.as_ref());
-    let context = read.contexts.iter().find(|it| Some(&it.name) == context);
-    let of_context = context.and_then(|it| Some(&it.context.as_ref()?.cluster));
-    let cluster = options.cluster.as_ref().or(of_context)?;
-    let cluster = read.clusters.iter().find(|it| it.name == *cluster)?.cluster.as_ref()?;
-    cluster.proxy_url.clone().filter(|proxy| !proxy.is_empty())
-}
-
-fn is_absent(error: &KubeconfigError) -> bool {
-    match error {
-        KubeconfigError::FindPath => true,
-        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-/// Says that no cluster is known, and why.
-fn without_cluster(error: KubeconfigError) -> anyhow::Error {
-    let is_set = env::var_os(KUBECONFIG).is_some_and(|listed| !listed.is_empty());
-    if is_absent(&error) && !is_set {
-        let text = "no cluster: $KUBECONFIG is not set and ~/.kube/config does not exist";
-        return Hinted::unknown(text.to_owned(), WITHOUT_CLUSTER);
-    }
-    anyhow::Error::new(error).context("no cluster")
 }
 
 /// The modes of a dry run.

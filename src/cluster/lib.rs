@@ -1,8 +1,10 @@
 //! Reads a cluster, for the controller and the plugin: both decide by what they read alike.
 //!
 //! In goes a client, whose rights decide what may be read; out comes what the API server has, in the
-//! form that `olm_core` decides by. Nothing is written, and nothing is kept.
+//! form that `olm_core` decides by. Nothing is written, and nothing is kept. [`connection()`] says how the
+//! cluster is reached.
 
+mod connection;
 mod content;
 mod crds;
 mod discovery;
@@ -12,6 +14,7 @@ mod readable;
 mod request;
 mod reviews;
 
+pub use connection::{ConnectionError, connection, read_kubeconfig};
 pub use content::{
     Content, RefCause, RefError, ResolvedObject, ResolvedPhase, Secrets, content, read_secrets,
     resolve, stored_object,

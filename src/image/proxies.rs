@@ -1,4 +1,4 @@
-//! Proxies on the way to registries, where the environment names none.
+//! Proxies on the way to registries and the cluster.
 
 use std::env;
 use std::fmt;
@@ -50,17 +50,23 @@ impl Proxies {
         Ok(Self { http: of("HTTP_PROXY")?, https: of("HTTPS_PROXY")?, except })
     }
 
-    /// Returns the proxy of the environment on the way to a server, by Go's rule: `HTTPS_PROXY` or
-    /// `HTTP_PROXY` by the scheme, unless `NO_PROXY` or this machine is meant.
+    /// Returns the proxy on the way to a server: that of a kubeconfig, else of the environment, by Go's
+    /// rule: `HTTPS_PROXY` or `HTTP_PROXY` by the scheme, unless `NO_PROXY` or this machine is meant.
     ///
     /// # Errors
     /// Fails when it is not a URL with such a scheme.
-    pub fn for_server(server: &Uri) -> Result<Option<String>, ProxyError> {
-        let is_plain = server.scheme_str() == Some("http");
-        let name = if is_plain { "HTTP_PROXY" } else { "HTTPS_PROXY" };
-        let except = value("NO_PROXY").unwrap_or_default();
-        let proxy = variable(name)?.filter(|proxy| Self::between(server, proxy.as_str(), &except));
-        Ok(proxy.map(String::from))
+    pub fn for_server(server: &Uri, explicit: Option<&str>) -> Result<Option<Uri>, ProxyError> {
+        let (name, proxy) = if let Some(explicit) = explicit {
+            let name = "proxy-url in the kubeconfig";
+            (name, Some(url(name, explicit)?))
+        } else {
+            let is_plain = server.scheme_str() == Some("http");
+            let name = if is_plain { "HTTP_PROXY" } else { "HTTPS_PROXY" };
+            let except = value("NO_PROXY").unwrap_or_default();
+            let between = |proxy: &Url| Self::between(server, proxy.as_str(), &except);
+            (name, variable(name)?.filter(between))
+        };
+        proxy.map(|proxy| proxy.as_str().parse().map_err(|_| ProxyError(name))).transpose()
     }
 
     fn between(server: &Uri, proxy: &str, except: &str) -> bool {

@@ -165,7 +165,7 @@ impl Cluster {
 
     /// Makes the same client for commands that write users' objects back: it changes nothing.
     pub(crate) async fn exact_client(global: &Global) -> anyhow::Result<Client> {
-        let mut config = global.config().await?;
+        let mut config = global.config()?;
         if let Some(user) = &global.impersonate {
             config.auth_info.impersonate = Some(user.clone());
             config.auth_info.impersonate_groups = Some(global.impersonate_groups.clone());

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use kube::config::KubeconfigError;
+use olm_cluster::ConnectionError;
 use olm_core::error::joined;
 
 use super::{Hinted, Outcome, UsageError};
@@ -12,7 +12,7 @@ use crate::limit::Unanswered;
 use crate::managed::failure;
 
 /// The way out where no cluster is known.
-pub(crate) const WITHOUT_CLUSTER: &str =
+const WITHOUT_CLUSTER: &str =
     "--from PATH|IMAGE reads catalogs without one, where a command has it";
 const INSTALLER: &str = "ClusterRole operator-controller-clusterextension-installer-role allows it";
 const NO_ROLE: &str = "no role for users allows this; ask a cluster administrator";
@@ -62,7 +62,7 @@ impl Failure {
             if let Some(Hinted { hint, outcome, .. }) = cause.downcast_ref() {
                 return whole(*outcome, hint.as_deref());
             }
-            if cause.is::<KubeconfigError>() {
+            if cause.is::<ConnectionError>() {
                 return whole(Outcome::Unknown, Some(WITHOUT_CLUSTER));
             }
             match cause.downcast_ref::<kube::Error>() {

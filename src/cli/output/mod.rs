@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use ask::{Declined, agreed};
-pub(crate) use failure::{Failure, WITHOUT_CLUSTER, one_line};
+pub(crate) use failure::{Failure, one_line};
 pub(crate) use fold::folded;
 pub(crate) use format::{Format, drawn, formats, objects, written};
 pub(crate) use key_values::KeyValues;

@@ -19,12 +19,13 @@ use anyhow::{Context as _, bail};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
+use olm_cluster::connection;
 use olm_core::rbac::Permissions;
 use olm_core::rights::on_secret;
 use olm_core::settings::{ControllerSettings, NamedServiceAccount};
 use olm_image::trust::CertificateDirs;
-use olm_image::{PullConfig, Puller, Room};
+use olm_image::{Proxies, PullConfig, Puller, Room};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -99,17 +100,17 @@ pub async fn run(args: Args, program: &str) -> anyhow::Result<()> {
         .into_iter()
         .filter(|component| args.runs(*component, program))
         .collect();
-    let mut manager = Manager::new(args).await?;
+    let mut manager = Manager::new(args)?;
     manager.start(&components)?;
     manager.wait().await
 }
 
 impl Manager {
-    async fn new(args: Args) -> anyhow::Result<Self> {
+    fn new(args: Args) -> anyhow::Result<Self> {
         let profile = CurrentProfile::from(args.tls().context("--tls-custom-curves")?.profile);
         let metrics = Metrics::default();
         let watchdog = Watchdog::default();
-        let (client, gone_back) = noticing(client(&args, metrics.clone()).await?);
+        let (client, gone_back) = noticing(client(&args, metrics.clone())?);
         let (certificates, files) = endpoints::certificates(&args, &profile)?;
         let config = PullConfig::from_env();
         let policy = &config.policy;
@@ -330,19 +331,10 @@ fn termination() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 /// Returns a client with the controller's own rights.
-async fn client(args: &Args, metrics: Metrics) -> anyhow::Result<Client> {
-    let config = match &args.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("reading --kubeconfig {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("using --kubeconfig {}", path.display()))?
-        }
-        None => kube::Config::infer()
-            .await
-            .context("no cluster: set KUBECONFIG, pass --kubeconfig, or run in a pod")?,
-    };
+fn client(args: &Args, metrics: Metrics) -> anyhow::Result<Client> {
+    let file = args.kubeconfig.as_deref();
+    let config = connection(file, KubeConfigOptions::default(), Proxies::for_server)
+        .context("no cluster")?;
     let client = connect(config)?;
     Ok(bounded(counted(client, metrics)))
 }

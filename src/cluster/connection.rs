@@ -1,0 +1,152 @@
+//! How the cluster is reached: by a kubeconfig, read as kubectl reads it, else by the account of a pod.
+//!
+//! kube reads one otherwise: it fails on entries of `NO_PROXY` that Go skips, and compares the others
+//! with the proxy instead of the server.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, io};
+
+use http::Uri;
+use kube::Config;
+use kube::config::{
+    ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
+};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
+/// Variable that lists kubeconfig files.
+const KUBECONFIG: &str = "KUBECONFIG";
+
+/// Why it is not known how the cluster is reached.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// There is no kubeconfig.
+    #[error("$KUBECONFIG is not set and ~/.kube/config does not exist")]
+    Absent,
+    /// A kubeconfig cannot be read, or has not what is asked for.
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    /// The authority of a cluster is not PEM.
+    #[error("certificate-authority of a cluster in the kubeconfig holds no certificates in PEM")]
+    Authority,
+    /// The proxy has no usable URL.
+    #[error(transparent)]
+    Proxy(Box<dyn Error + Send + Sync>),
+    /// In a pod, its account cannot be used.
+    #[error(transparent)]
+    Pod(#[from] InClusterError),
+}
+
+impl ConnectionError {
+    fn is_absent(&self) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Kubeconfig(KubeconfigError::ReadConfig(error, _)) => {
+                error.kind() == io::ErrorKind::NotFound
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Reads a kubeconfig: this file, else of those that `KUBECONFIG` lists the ones that exist, else
+/// `~/.kube/config`.
+pub fn read_kubeconfig(file: Option<&Path>) -> Result<Kubeconfig, ConnectionError> {
+    if let Some(file) = file {
+        return read(file);
+    }
+    let listed = env::var_os(KUBECONFIG).unwrap_or_default();
+    let listed = env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty());
+    let listed: Vec<PathBuf> = listed.collect();
+    if listed.is_empty() {
+        let home = env::home_dir().ok_or(ConnectionError::Absent)?;
+        return match read(&home.join(".kube/config")) {
+            Err(error) if error.is_absent() => Err(ConnectionError::Absent),
+            read => read,
+        };
+    }
+    let (mut merged, mut absent) = (None, ConnectionError::Absent);
+    for path in listed {
+        match read(&path) {
+            Ok(read) => merged = Some(merged.unwrap_or_else(Kubeconfig::default).merge(read)?),
+            Err(error) if error.is_absent() => absent = error,
+            Err(error) => return Err(error),
+        }
+    }
+    merged.ok_or(absent)
+}
+
+fn read(path: &Path) -> Result<Kubeconfig, ConnectionError> {
+    Ok(Kubeconfig::read_from(path)?)
+}
+
+/// Returns how the cluster is reached, by this kubeconfig or as [`read_kubeconfig`] finds one. Where
+/// there is none and nothing of one is named, the account of a pod is used. `proxy` chooses the proxy
+/// for a server by `proxy-url` of its cluster.
+pub fn connection<E: Error + Send + Sync + 'static>(
+    file: Option<&Path>,
+    named: KubeConfigOptions,
+    proxy: impl FnOnce(&Uri, Option<&str>) -> Result<Option<Uri>, E>,
+) -> Result<Config, ConnectionError> {
+    let is_named = file.is_some()
+        || [&named.context, &named.cluster, &named.user].into_iter().any(Option::is_some);
+    let error = match read_kubeconfig(file).and_then(|read| of_kubeconfig(read, named, proxy)) {
+        Ok(config) => return Ok(config),
+        Err(error) => error,
+    };
+    // Any other mistake in a kubeconfig must not lead to the cluster of a pod.
+    let is_unset = matches!(
+        error,
+        ConnectionError::Kubeconfig(KubeconfigError::CurrentContextNotSet)
+    );
+    if is_named || !(is_unset || error.is_absent()) {
+        return Err(error);
+    }
+    Config::incluster().map_err(|in_pod| match in_pod {
+        InClusterError::ReadEnvironmentVariable(_) => error,
+        in_pod => in_pod.into(),
+    })
+}
+
+fn of_kubeconfig<E: Error + Send + Sync + 'static>(
+    read: Kubeconfig,
+    named: KubeConfigOptions,
+    proxy: impl FnOnce(&Uri, Option<&str>) -> Result<Option<Uri>, E>,
+) -> Result<Config, ConnectionError> {
+    let name = named.context.or(read.current_context);
+    let name = name.ok_or(KubeconfigError::CurrentContextNotSet)?;
+    let context = read.contexts.into_iter().find(|it| it.name == name).and_then(|it| it.context);
+    let context = context.ok_or(KubeconfigError::LoadContext(name))?;
+    let name = named.cluster.unwrap_or(context.cluster);
+    let cluster = read.clusters.into_iter().find(|it| it.name == name).and_then(|it| it.cluster);
+    let cluster = cluster.ok_or(KubeconfigError::LoadClusterOfContext(name))?;
+    let user = named.user.or(context.user);
+    let user = read.auth_infos.into_iter().find(|it| Some(&it.name) == user.as_ref());
+    let mut user = user.and_then(|it| it.auth_info).unwrap_or_default();
+
+    let server = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;
+    let mut config = Config::new(server.parse().map_err(KubeconfigError::ParseClusterUrl)?);
+    let shown = ExecAuthCluster::try_from(&cluster)?;
+    config.root_cert = shown.certificate_authority_data.as_deref().map(certificates).transpose()?;
+    if let Some(exec) = &mut user.exec
+        && exec.provide_cluster_info
+    {
+        exec.cluster = Some(shown);
+    }
+    let explicit = cluster.proxy_url.as_deref().filter(|proxy| !proxy.is_empty());
+    let proxy = proxy(&config.cluster_url, explicit);
+    config.proxy_url = proxy.map_err(|error| ConnectionError::Proxy(error.into()))?;
+    config.auth_info = user;
+    config.default_namespace = context.namespace.unwrap_or(config.default_namespace);
+    config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
+    config.disable_compression = cluster.disable_compression.unwrap_or_default();
+    config.tls_server_name = cluster.tls_server_name;
+    Ok(config)
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectionError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.ok().filter(|found| !found.is_empty()).ok_or(ConnectionError::Authority)?;
+    Ok(found.iter().map(|it| it.to_vec()).collect())
+}
