@@ -12,6 +12,7 @@ use kube::Config;
 use kube::config::{
     ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
 };
+use olm_core::error::quote;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -27,6 +28,9 @@ pub enum ConnectionError {
     /// A kubeconfig cannot be read, or has not what is asked for.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
+    /// The server of a cluster is no address of one.
+    #[error("server of cluster {} is neither an HTTP URL nor host:port", quote(.0))]
+    Server(String),
     /// The authority of a cluster is not PEM.
     #[error("certificate-authority of a cluster in the kubeconfig holds no certificates in PEM")]
     Authority,
@@ -120,13 +124,14 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     let context = context.ok_or(KubeconfigError::LoadContext(name))?;
     let name = named.cluster.unwrap_or(context.cluster);
     let cluster = read.clusters.into_iter().find(|it| it.name == name).and_then(|it| it.cluster);
-    let cluster = cluster.ok_or(KubeconfigError::LoadClusterOfContext(name))?;
+    let cluster =
+        cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(name.clone()))?;
     let user = named.user.or(context.user);
     let user = read.auth_infos.into_iter().find(|it| Some(&it.name) == user.as_ref());
     let mut user = user.and_then(|it| it.auth_info).unwrap_or_default();
 
-    let server = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;
-    let mut config = Config::new(server.parse().map_err(KubeconfigError::ParseClusterUrl)?);
+    let given = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;
+    let mut config = Config::new(server(given).ok_or(ConnectionError::Server(name))?);
     let shown = ExecAuthCluster::try_from(&cluster)?;
     config.root_cert = shown.certificate_authority_data.as_deref().map(certificates).transpose()?;
     if let Some(exec) = &mut user.exec
@@ -143,6 +148,14 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
     config.tls_server_name = cluster.tls_server_name;
     Ok(config)
+}
+
+/// Reads the address of a server. One without a scheme is HTTP for kubectl, whatever else is said of
+/// the cluster.
+fn server(given: &str) -> Option<Uri> {
+    let whole = if given.contains("://") { given } else { &format!("http://{given}") };
+    let is_http = |url: &Uri| [Some("http"), Some("https")].contains(&url.scheme_str());
+    whole.parse().ok().filter(is_http)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectionError> {
