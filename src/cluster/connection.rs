@@ -1,7 +1,7 @@
 //! How the cluster is reached: by a kubeconfig, read as kubectl reads it, else by the account of a pod.
 //!
 //! kube reads one otherwise: it fails on entries of `NO_PROXY` that Go skips, and compares the others
-//! with the proxy instead of the server.
+//! with the proxy instead of the server. It sends credentials over plain HTTP.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::{env, io};
 use http::Uri;
 use kube::Config;
 use kube::config::{
-    ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
+    AuthInfo, ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
 };
 use olm_core::error::quote;
 use rustls_pki_types::CertificateDer;
@@ -132,6 +132,16 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
 
     let given = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;
     let mut config = Config::new(server(given).ok_or(ConnectionError::Server(name))?);
+    if config.cluster_url.scheme_str() == Some("http") {
+        // As in kubectl, nothing secret is sent without encryption.
+        user = AuthInfo {
+            impersonate: user.impersonate,
+            impersonate_uid: user.impersonate_uid,
+            impersonate_groups: user.impersonate_groups,
+            impersonate_user_extra: user.impersonate_user_extra,
+            ..AuthInfo::default()
+        };
+    }
     let shown = ExecAuthCluster::try_from(&cluster)?;
     config.root_cert = shown.certificate_authority_data.as_deref().map(certificates).transpose()?;
     if let Some(exec) = &mut user.exec
