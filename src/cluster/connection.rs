@@ -10,7 +10,7 @@ use std::{env, io};
 use http::Uri;
 use kube::Config;
 use kube::config::{
-    AuthInfo, ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
+    AuthInfo, Context, ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
 };
 use olm_core::error::quote;
 use rustls_pki_types::CertificateDer;
@@ -22,6 +22,9 @@ const KUBECONFIG: &str = "KUBECONFIG";
 /// Why it is not known how the cluster is reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
+    /// No context is chosen.
+    #[error("current-context is not set: kubectl config use-context NAME sets it")]
+    NoContext,
     /// There is no kubeconfig.
     #[error("$KUBECONFIG is not set and ~/.kube/config does not exist")]
     Absent,
@@ -82,7 +85,10 @@ pub fn read_kubeconfig(file: Option<&Path>) -> Result<Kubeconfig, ConnectionErro
 }
 
 fn read(path: &Path) -> Result<Kubeconfig, ConnectionError> {
-    Ok(Kubeconfig::read_from(path)?)
+    let mut read = Kubeconfig::read_from(path)?;
+    // As kubectl writes it where none is set.
+    read.current_context = read.current_context.filter(|name| !name.is_empty());
+    Ok(read)
 }
 
 /// Returns how the cluster is reached, by this kubeconfig or as [`read_kubeconfig`] finds one. Where
@@ -100,11 +106,8 @@ pub fn connection<E: Error + Send + Sync + 'static>(
         Err(error) => error,
     };
     // Any other mistake in a kubeconfig must not lead to the cluster of a pod.
-    let is_unset = matches!(
-        error,
-        ConnectionError::Kubeconfig(KubeconfigError::CurrentContextNotSet)
-    );
-    if is_named || !(is_unset || error.is_absent()) {
+    let says_none = matches!(error, ConnectionError::NoContext) || error.is_absent();
+    if is_named || !says_none {
         return Err(error);
     }
     Config::incluster().map_err(|in_pod| match in_pod {
@@ -118,10 +121,15 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     named: KubeConfigOptions,
     proxy: impl FnOnce(&Uri, Option<&str>) -> Result<Option<Uri>, E>,
 ) -> Result<Config, ConnectionError> {
-    let name = named.context.or(read.current_context);
-    let name = name.ok_or(KubeconfigError::CurrentContextNotSet)?;
-    let context = read.contexts.into_iter().find(|it| it.name == name).and_then(|it| it.context);
-    let context = context.ok_or(KubeconfigError::LoadContext(name))?;
+    let context = if let Some(name) = named.context.or(read.current_context) {
+        let found = read.contexts.into_iter().find(|it| it.name == name);
+        let found = found.and_then(|it| it.context);
+        found.ok_or(KubeconfigError::LoadContext(name))?
+    } else if named.cluster.is_some() {
+        Context::default()
+    } else {
+        return Err(ConnectionError::NoContext);
+    };
     let name = named.cluster.unwrap_or(context.cluster);
     let cluster = read.clusters.into_iter().find(|it| it.name == name).and_then(|it| it.cluster);
     let cluster =
