@@ -21,7 +21,7 @@ pub struct Proxies {
 
 /// What names a proxy is not the URL of one. The URL is not shown: it may hold credentials.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is not the URL of a proxy with scheme http or https")]
+#[error("{0} is not the URL of a proxy with scheme http, https or socks5")]
 pub struct ProxyError(&'static str);
 
 impl Proxies {
@@ -66,7 +66,9 @@ impl Proxies {
             let between = |proxy: &Url| Self::between(server, proxy.as_str(), &except);
             (name, variable(name)?.filter(between))
         };
-        proxy.map(|proxy| proxy.as_str().parse().map_err(|_| ProxyError(name))).transpose()
+        // The Kubernetes client knows it by this name only.
+        let renamed = |proxy: Url| proxy.as_str().replacen("socks5h://", "socks5://", 1);
+        proxy.map(|proxy| renamed(proxy).parse().map_err(|_| ProxyError(name))).transpose()
     }
 
     fn between(server: &Uri, proxy: &str, except: &str) -> bool {
@@ -106,10 +108,17 @@ fn variable(name: &'static str) -> Result<Option<Url>, ProxyError> {
 
 /// Reads the URL of a proxy; without a scheme it is HTTP.
 fn url(name: &'static str, given: &str) -> Result<Url, ProxyError> {
-    let whole = if given.contains("://") { given } else { &format!("http://{given}") };
-    let url = Url::parse(whole).map_err(|_| ProxyError(name))?;
+    let (scheme, rest) = given.split_once("://").unwrap_or(("http", given));
+    // As for Go, in both the proxy resolves the names of servers.
+    let scheme = if scheme.eq_ignore_ascii_case("socks5") { "socks5h" } else { scheme };
+    let mut url = Url::parse(&format!("{scheme}://{rest}")).map_err(|_| ProxyError(name))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
+        "socks5h" if url.has_host() => {
+            let port = url.port().or(Some(1080));
+            url.set_port(port).map_err(|()| ProxyError(name))?;
+            Ok(url)
+        }
         _ => Err(ProxyError(name)),
     }
 }

@@ -139,7 +139,7 @@ impl Attempt<'_> {
             // Whoever has its turn reads it from the disk: nobody holds what nobody reads.
             answer.map(drop)
         };
-        let answer = ctx.kept.images.wait(&name, &text, &registry, work).await;
+        let answer = ctx.kept.images.wait(&name, &text, &registry, Box::pin(work)).await;
         let answer = answer.ok_or(ContentError::Pulling(text))?;
         ctx.kept.pull_state.end(&name, answer.is_err());
         answer?;

@@ -396,3 +396,28 @@ async fn registries_are_asked_through_proxies_but_for_the_excepted() {
     scene.text().await;
     assert_eq!(*asked.lock().unwrap(), [""; 0]);
 }
+
+// deploying.md 2.6
+#[tokio::test]
+async fn a_socks_proxy_is_told_the_name_of_the_registry() {
+    let scene = scene("registry.invalid");
+    for scheme in ["socks5", "socks5h"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        scene.puller.set_proxies(Proxies::new(&url, &url, "").unwrap());
+        let told = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // RFC 1928: no authentication; then a domain with its length.
+            stream.read_exact(&mut [0; 3]).unwrap();
+            stream.write_all(&[5, 0]).unwrap();
+            let mut head = [0; 5];
+            stream.read_exact(&mut head).unwrap();
+            let mut name = vec![0; head[4].into()];
+            stream.read_exact(&mut name).unwrap();
+            (head[..4].to_vec(), String::from_utf8(name).unwrap())
+        });
+        let failed = scene.text().await;
+        let told = told.join().unwrap();
+        assert_eq!(told, (vec![5, 1, 0, 3], "registry.invalid".to_owned()), "{scheme}: {failed}");
+    }
+}
