@@ -1,5 +1,8 @@
 //! How the cluster is reached: by a kubeconfig, read as kubectl reads it, else by the account of a pod.
 //!
+//! Errors never show what a kubeconfig holds, nor what a credential plugin is given or prints on stdout:
+//! both are secret.
+//!
 //! kube reads one otherwise: it fails on entries of `NO_PROXY` that Go skips, and compares the others
 //! with the proxy instead of the server. It sends credentials over plain HTTP.
 
@@ -12,9 +15,12 @@ use kube::Config;
 use kube::config::{
     AuthInfo, Context, ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
 };
-use olm_core::error::quote;
+use kube::client::AuthError;
+use olm_core::error::{plain, quote};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Variable that lists kubeconfig files.
 const KUBECONFIG: &str = "KUBECONFIG";
@@ -28,6 +34,22 @@ pub enum ConnectionError {
     /// There is no kubeconfig.
     #[error("$KUBECONFIG is not set and ~/.kube/config does not exist")]
     Absent,
+    /// A file is not a kubeconfig; holds where.
+    #[error("{} is not a kubeconfig{place}", quote(&file.display().to_string()))]
+    Invalid {
+        /// The file.
+        file: PathBuf,
+        /// The line and the column, if they are known.
+        place: String,
+    },
+    /// A credential plugin gave no credentials.
+    #[error("credential plugin {} {failure}", quote(command))]
+    Plugin {
+        /// Its command.
+        command: String,
+        /// What it did.
+        failure: String,
+    },
     /// A kubeconfig cannot be read, or has not what is asked for.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
@@ -39,7 +61,7 @@ pub enum ConnectionError {
     Authority,
     /// The proxy has no usable URL.
     #[error(transparent)]
-    Proxy(Box<dyn Error + Send + Sync>),
+    Proxy(BoxError),
     /// In a pod, its account cannot be used.
     #[error(transparent)]
     Pod(#[from] InClusterError),
@@ -85,7 +107,14 @@ pub fn read_kubeconfig(file: Option<&Path>) -> Result<Kubeconfig, ConnectionErro
 }
 
 fn read(path: &Path) -> Result<Kubeconfig, ConnectionError> {
-    let mut read = Kubeconfig::read_from(path)?;
+    let mut read = Kubeconfig::read_from(path).map_err(|error| match error {
+        // Its text shows the lines around the mistake.
+        KubeconfigError::Parse(error) => {
+            let place = error.location().map(|it| format!(": line {}, column {}", it.line(), it.column()));
+            ConnectionError::Invalid { file: path.to_owned(), place: place.unwrap_or_default() }
+        }
+        error => error.into(),
+    })?;
     // As kubectl writes it where none is set.
     read.current_context = read.current_context.filter(|name| !name.is_empty());
     Ok(read)
@@ -180,4 +209,39 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>, ConnectionError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.ok().filter(|found| !found.is_empty()).ok_or(ConnectionError::Authority)?;
     Ok(found.iter().map(|it| it.to_vec()).collect())
+}
+
+/// Returns what a failure of a client with these credentials becomes before it is shown.
+pub fn without_secrets(
+    user: &AuthInfo,
+) -> impl Fn(BoxError) -> BoxError + Clone + Send + Sync + 'static + use<> {
+    let exec = user.exec.as_ref();
+    let command = exec.and_then(|exec| exec.command.clone());
+    let of_provider = || user.auth_provider.as_ref()?.config.get("cmd-path").cloned();
+    let command = command.or_else(of_provider).unwrap_or_default();
+    move |error| {
+        let of_client = match error.downcast_ref() {
+            Some(kube::Error::Auth(error)) => Some(error),
+            _ => error.downcast_ref(),
+        };
+        match of_client.and_then(plugin_failure) {
+            Some(failure) => ConnectionError::Plugin { command: command.clone(), failure }.into(),
+            None => error,
+        }
+    }
+}
+
+/// Returns what a credential plugin did, where the error of the client shows more of it.
+fn plugin_failure(error: &AuthError) -> Option<String> {
+    match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let errors = plain(String::from_utf8_lossy(&out.stderr).trim());
+            let colon = if errors.is_empty() { "" } else { ": " };
+            let code = out.status.code().map(|code| format!("exit code {code}"));
+            let code = code.unwrap_or_else(|| out.status.to_string());
+            Some(format!("failed with {code}{colon}{errors}"))
+        }
+        AuthError::AuthExecParse(_) => Some("printed no ExecCredential".to_owned()),
+        _ => None,
+    }
 }

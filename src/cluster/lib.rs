@@ -14,7 +14,7 @@ mod readable;
 mod request;
 mod reviews;
 
-pub use connection::{ConnectionError, connection, read_kubeconfig};
+pub use connection::{ConnectionError, connection, read_kubeconfig, without_secrets};
 pub use content::{
     Content, RefCause, RefError, ResolvedObject, ResolvedPhase, Secrets, content, read_secrets,
     resolve, stored_object,

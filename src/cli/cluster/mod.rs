@@ -21,7 +21,9 @@ use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
-use olm_cluster::{built_in_kinds, classic_providers, installed, kinds, left_version, readable};
+use olm_cluster::{
+    built_in_kinds, classic_providers, installed, kinds, left_version, readable, without_secrets,
+};
 use olm_core::catalog::read::Meta;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
@@ -34,7 +36,7 @@ use olm_core::selector::Selector;
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
-use tower::util::MapRequestLayer;
+use tower::util::{MapErrLayer, MapRequestLayer};
 
 use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, answers, owner};
@@ -173,7 +175,13 @@ impl Cluster {
         // It would send again for many minutes what a server refuses for want of time.
         config.default_retry = false;
         let api_server = config.cluster_url.clone();
-        let builder = ClientBuilder::try_from(config).context("making a client")?;
+        let without_secrets = without_secrets(&config.auth_info);
+        // A credential plugin may take its time.
+        let builder = tokio::task::spawn_blocking(|| ClientBuilder::try_from(config)).await?;
+        let builder = builder
+            .map_err(|error| kube::Error::Service(without_secrets(error.into())))
+            .context("making a client")?
+            .with_layer(&MapErrLayer::new(without_secrets));
         let client = match global.dry_run {
             None => builder.build(),
             Some(_) => builder.with_layer(&MapRequestLayer::new(dry)).build(),

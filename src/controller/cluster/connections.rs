@@ -21,8 +21,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
-use olm_cluster::readable;
-use tower::util::MapResponseLayer;
+use olm_cluster::{readable, without_secrets};
+use tower::util::{MapErrLayer, MapResponseLayer};
 use tower::{BoxError, ServiceBuilder};
 use tower_http::decompression::DecompressionLayer;
 use tower_http::timeout::ResponseBodyTimeoutLayer;
@@ -42,8 +42,11 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(295);
 /// Returns a client for a cluster. It does not retry by itself: failures belong into a status.
 pub fn connect(mut config: Config) -> anyhow::Result<Client> {
     config.default_retry = false;
+    let without_secrets = without_secrets(&config.auth_info);
+    let failed = |error: kube::Error| kube::Error::Service(without_secrets(error.into()));
     if config.proxy_url.is_some() {
-        let builder = ClientBuilder::try_from(config).context("making a client")?;
+        let builder = ClientBuilder::try_from(config).map_err(failed).context("making a client")?;
+        let builder = builder.with_layer(&MapErrLayer::new(without_secrets));
         return Ok(builder.with_layer(&MapResponseLayer::new(readable)).build());
     }
     let connections = Arc::new(Connections::new(connector(&config)?));
@@ -53,9 +56,10 @@ pub fn connect(mut config: Config) -> anyhow::Result<Client> {
     });
     let service = ServiceBuilder::new()
         .map_response(readable)
+        .map_err(without_secrets.clone())
         .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().context("making a client")?)
-        .layer(config.extra_headers_layer().context("making a client")?)
+        .option_layer(config.auth_layer().map_err(failed).context("making a client")?)
+        .layer(config.extra_headers_layer().map_err(failed).context("making a client")?)
         .layer(DecompressionLayer::new().gzip(!config.disable_compression))
         .layer(ResponseBodyTimeoutLayer::new(SILENCE_LIMIT))
         .service(requests);
