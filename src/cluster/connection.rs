@@ -12,10 +12,11 @@ use std::{env, io};
 
 use http::Uri;
 use kube::Config;
-use kube::config::{
-    AuthInfo, Context, ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError,
-};
 use kube::client::AuthError;
+use kube::config::{
+    AuthInfo, Context, ExecAuthCluster, InClusterError, KubeConfigOptions, Kubeconfig,
+    KubeconfigError,
+};
 use olm_core::error::{plain, quote};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -110,7 +111,8 @@ fn read(path: &Path) -> Result<Kubeconfig, ConnectionError> {
     let mut read = Kubeconfig::read_from(path).map_err(|error| match error {
         // Its text shows the lines around the mistake.
         KubeconfigError::Parse(error) => {
-            let place = error.location().map(|it| format!(": line {}, column {}", it.line(), it.column()));
+            let place =
+                error.location().map(|it| format!(": line {}, column {}", it.line(), it.column()));
             ConnectionError::Invalid { file: path.to_owned(), place: place.unwrap_or_default() }
         }
         error => error.into(),
@@ -161,8 +163,7 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     };
     let name = named.cluster.unwrap_or(context.cluster);
     let cluster = read.clusters.into_iter().find(|it| it.name == name).and_then(|it| it.cluster);
-    let cluster =
-        cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(name.clone()))?;
+    let cluster = cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(name.clone()))?;
     let user = named.user.or(context.user);
     let user = read.auth_infos.into_iter().find(|it| Some(&it.name) == user.as_ref());
     let mut user = user.and_then(|it| it.auth_info).unwrap_or_default();
@@ -219,21 +220,27 @@ pub fn without_secrets(
     let command = exec.and_then(|exec| exec.command.clone());
     let of_provider = || user.auth_provider.as_ref()?.config.get("cmd-path").cloned();
     let command = command.or_else(of_provider).unwrap_or_default();
+    let hint = exec.and_then(|exec| exec.install_hint.clone()).unwrap_or_default();
     move |error| {
         let of_client = match error.downcast_ref() {
             Some(kube::Error::Auth(error)) => Some(error),
             _ => error.downcast_ref(),
         };
-        match of_client.and_then(plugin_failure) {
+        match of_client.and_then(|error| plugin_failure(error, &hint)) {
             Some(failure) => ConnectionError::Plugin { command: command.clone(), failure }.into(),
             None => error,
         }
     }
 }
 
-/// Returns what a credential plugin did, where the error of the client shows more of it.
-fn plugin_failure(error: &AuthError) -> Option<String> {
+/// Returns what a credential plugin did, where the error of the client shows more of it or less.
+fn plugin_failure(error: &AuthError, hint: &str) -> Option<String> {
     match error {
+        AuthError::AuthExecStart(error) if error.kind() == io::ErrorKind::NotFound => {
+            let colon = if hint.is_empty() { "" } else { ": " };
+            Some(format!("is not installed{colon}{}", plain(hint)))
+        }
+        AuthError::AuthExecStart(error) => Some(format!("cannot be started: {error}")),
         AuthError::AuthExecRun { out, .. } => {
             let errors = plain(String::from_utf8_lossy(&out.stderr).trim());
             let colon = if errors.is_empty() { "" } else { ": " };

@@ -88,7 +88,8 @@ impl Proxies {
             builder = builder.proxy(proxy.no_proxy(except.clone()));
         }
         if let Some(https) = &proxies.https {
-            let proxy = Proxy::https(https.clone()).map_err(|_| ProxyError("the proxy for https"))?;
+            let proxy =
+                Proxy::https(https.clone()).map_err(|_| ProxyError("the proxy for https"))?;
             builder = builder.proxy(proxy.no_proxy(except));
         }
         Ok(builder)
