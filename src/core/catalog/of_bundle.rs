@@ -111,7 +111,7 @@ impl CatalogBundle {
             package: bundle.package.clone(),
             channels: channels.map(str::to_owned).collect(),
             default_channel: text(DEFAULT_CHANNEL_KEY),
-            icon: csv.pointer("/spec/icon/0").cloned(),
+            icon: csv.pointer("/spec/icon/0").filter(|it| is_set(&it["base64data"])).cloned(),
             description: csv.pointer("/spec/description").cloned(),
             name,
             entry,

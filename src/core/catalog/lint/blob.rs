@@ -103,15 +103,15 @@ impl Linter {
             }
         };
         if data.is_empty() || media_type.is_empty() {
-            self.error(origin, Rule::Icon, "/icon", "icon needs base64data and mediatype");
-            return;
+            self.warning(origin, Rule::Icon, "/icon", "icon needs base64data and mediatype");
         }
         let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         let Ok(image) = STANDARD.decode(data) else {
             self.error(origin, Rule::Icon, "/icon/base64data", "icon is not base64");
             return;
         };
-        if let Some(found) = media_type_of(&image).filter(|found| *found != media_type) {
+        let differs = |found: &&str| !media_type.is_empty() && *found != media_type;
+        if let Some(found) = media_type_of(&image).filter(differs) {
             let text = format!("icon is {found}, not {}", quote(&media_type));
             self.warning(origin, Rule::Icon, "/icon/mediatype", text);
         }
