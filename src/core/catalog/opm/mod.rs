@@ -174,7 +174,11 @@ fn basic(document: &Value) -> Result<Vec<Meta>, TemplateError> {
 
 fn semver(document: &Value) -> Result<Semver, TemplateError> {
     let refused = |reason: String| TemplateError { schema: SEMVER, reason };
-    let read = serde_json::from_value(lowercase(document));
+    let mut document = lowercase(document);
+    if let Some(members) = document.as_object_mut() {
+        members.retain(|key, value| key != "defaultchanneltypepreference" || *value != "");
+    }
+    let read = serde_json::from_value(document);
     let mut semver: Semver = read.map_err(|error| refused(error.to_string()))?;
     if !semver.generatemajorchannels {
         semver.generateminorchannels = true;
@@ -358,11 +362,11 @@ fn member<'a>(object: &'a Value, name: &str) -> &'a Value {
     members.find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or(&Value::Null, |(_, value)| value)
 }
 
-/// Returns a value with the names of its members in lower case.
+/// Returns a value with the names of its members in lower case, without members that are null.
 fn lowercase(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
-            let members = members.iter();
+            let members = members.iter().filter(|(_, value)| !value.is_null());
             let members = members.map(|(key, value)| (key.to_ascii_lowercase(), lowercase(value)));
             Value::Object(members.collect::<Map<_, _>>())
         }
