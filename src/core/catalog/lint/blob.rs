@@ -9,6 +9,7 @@ use super::{Linter, MAX_NAME, Origin, Pinned, Rule, Severity, property as proper
 use crate::bundle::is_subdomain;
 use crate::catalog::fields::Fields;
 use crate::catalog::model::{Channel, Deprecations, SkipRangeText, schema};
+use crate::catalog::opm;
 use crate::catalog::read::Meta;
 use crate::error::{Chain, quote};
 
@@ -42,10 +43,13 @@ impl Linter {
     }
 
     pub(super) fn other_schema(&mut self, origin: &Origin, name: &str) {
-        if name.starts_with(TEMPLATE) {
-            let text = format!("{} is input of opm, not catalog content", quote(name));
+        let expanded = opm::SCHEMAS.contains(&name);
+        if expanded || name.starts_with(TEMPLATE) {
+            let text = format!("{} is a template of opm, not catalog content", quote(name));
+            let verb =
+                if expanded { "kubectl olm catalog render" } else { "opm alpha render-template" };
             self.warning(origin, Rule::Schema, "/schema", text).hint =
-                Some("opm alpha render-template makes content of it".to_owned());
+                Some(format!("{verb} makes content of it"));
         } else if name.starts_with(RESERVED) {
             let known = [schema::PACKAGE, schema::CHANNEL, schema::BUNDLE, schema::DEPRECATIONS];
             let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
