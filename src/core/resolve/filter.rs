@@ -100,8 +100,15 @@ impl Offered<'_> {
 impl Query<'_> {
     /// Returns what is to be known of a package before its bundles are filtered.
     pub(crate) fn offered<'p>(&self, catalog: &'p str, package: &'p PackageIndex) -> Offered<'p> {
-        let has_pinned = package.bundles.iter().any(|bundle| self.is_pinned(bundle));
+        let has_pinned = self.has_pinned(package);
         Offered { catalog, package, has_pinned, steps: Steps::default() }
+    }
+
+    /// Says whether a package has the release that is asked for, if one is.
+    pub(super) fn has_pinned(&self, package: &PackageIndex) -> bool {
+        let mut versions =
+            package.bundles.iter().map(|it| it.version(self.options.release_support));
+        versions.any(|version| version.is_ok_and(|version| self.is_pinned(version)))
     }
 
     /// Runs a bundle through the filters; the first filter it fails is the reason.
@@ -126,7 +133,7 @@ impl Query<'_> {
         let Offered { catalog, package, has_pinned, steps } = offered;
         let channel = once_with(move || self.in_channels(package, bundle));
         let version = once_with(move || self.in_range(*has_pinned, bundle));
-        let successor = once_with(move || self.follows(package, bundle, installed?).err());
+        let successor = once_with(move || self.follows(offered, bundle, installed?).err());
         let home = once_with(move || self.comes_from_home(catalog, bundle).err());
         let cluster = once_with(move || {
             let unfit = self.fits(bundle, steps).err()?;
@@ -147,12 +154,16 @@ impl Query<'_> {
     /// Only successors are checked against the update policy: other bundles are never held back.
     fn follows(
         &self,
-        package: &PackageIndex,
+        offered: &Offered<'_>,
         bundle: &Bundle,
         installed: &VersionRelease,
     ) -> Result<(), Reason> {
-        if !self.may_follow(package, bundle, installed) {
+        if !self.may_follow(offered.package, bundle, installed) {
             return Err(Reason::NotSuccessor);
+        }
+        // A range contains every release of its versions: that another one is asked for shows here.
+        if offered.has_pinned && !self.is_pinned(installed) {
+            return Ok(());
         }
         let version = bundle.version(self.options.release_support);
         let held = version.ok().and_then(|version| {
@@ -185,9 +196,10 @@ impl Query<'_> {
 
     fn in_range(&self, has_pinned: bool, bundle: &Bundle) -> Result<(), Reason> {
         let Some(range) = &self.range else { return Ok(()) };
-        let version = bundle.version(self.options.release_support);
-        let version = &version.map_err(|_| Reason::InvalidVersion)?.version;
-        let other_is_pinned = || has_pinned && !self.is_pinned(bundle);
+        let release = bundle.version(self.options.release_support);
+        let release = release.map_err(|_| Reason::InvalidVersion)?;
+        let version = &release.version;
+        let other_is_pinned = || has_pinned && !self.is_pinned(release);
         if range.contains(version) {
             if other_is_pinned() { Err(Reason::VersionOutOfRange) } else { Ok(()) }
         } else if range.contains_admitting_prereleases(version) {
@@ -197,12 +209,9 @@ impl Query<'_> {
         }
     }
 
-    /// Says whether a bundle is the release that is asked for.
-    fn is_pinned(&self, bundle: &Bundle) -> bool {
-        self.pinned.as_ref().is_some_and(|pinned| {
-            let version = bundle.version(self.options.release_support);
-            version.is_ok_and(|version| version.recorded() == pinned.recorded())
-        })
+    /// Says whether a version is the release that is asked for.
+    pub(super) fn is_pinned(&self, version: &VersionRelease) -> bool {
+        self.pinned.as_ref().is_some_and(|pinned| version.recorded() == pinned.recorded())
     }
 
     /// Says whether a bundle is the installed one or a successor of it.

@@ -348,11 +348,22 @@ impl<'r> Query<'r> {
         }
     }
 
+    /// Says whether a release is asked for that some catalog has, and another version is installed.
+    fn asks_for_other_release(&self, catalogs: &[&Catalog<'_>]) -> bool {
+        let is_other =
+            |it: &Result<VersionRelease, _>| it.as_ref().is_ok_and(|it| !self.is_pinned(it));
+        let name = &self.request.filter.package_name;
+        let mut packages = catalogs.iter().filter_map(|catalog| catalog.package(name));
+        self.installed.as_ref().is_some_and(is_other)
+            && packages.any(|package| self.has_pinned(package))
+    }
+
     fn run<'a>(&self, catalogs: &[&'a Catalog<'a>]) -> Resolution<'a> {
         let walks: Vec<_> = catalogs.iter().map(|catalog| self.walk(catalog)).collect();
         let result = self.choose(&walks).and_then(|winner| self.finish(winner));
         let maintained = self.request.installed.is_some()
-            && (self.range.is_none() || self.installed_satisfies_range());
+            && (self.range.is_none() || self.installed_satisfies_range())
+            && !self.asks_for_other_release(catalogs);
         let ending = result.as_ref().err().map(ResolveError::ending);
         let is_of_catalogs = match ending {
             Some(Ending::Ambiguous | Ending::CatalogError) => true,
