@@ -258,7 +258,7 @@ pub mod property {
     pub const CONSTRAINT: &str = "olm.constraint";
     /// Excerpt of the ClusterServiceVersion.
     pub const CSV_METADATA: &str = "olm.csv.metadata";
-    /// A manifest, in catalogs for OpenShift 4.16 and older.
+    /// A manifest, in catalogs that were not migrated to `olm.csv.metadata`.
     pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
     /// Marks a bundle that OLM Classic never installs.
     pub const DEPRECATED: &str = "olm.deprecated";

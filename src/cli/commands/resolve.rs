@@ -223,8 +223,8 @@ fn constraints(bundle: &Bundle) -> Vec<Value> {
         let value = serde_json::from_str(&property.value);
         named(&property.kind, value.unwrap_or_else(|_| property.value.as_str().into()))
     });
-    let kubernetes = bundle.min_kube_version.as_deref();
-    let kubernetes = kubernetes.map(|version| named("minKubeVersion", version.into()));
+    let kubernetes = bundle.min_kube_version.as_ref();
+    let kubernetes = kubernetes.map(|(_, text)| named("minKubeVersion", text.as_str().into()));
     declared.chain(kubernetes).collect()
 }
 

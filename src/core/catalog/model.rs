@@ -7,6 +7,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use olm_api::keys::property;
 
 use super::constraint::{Declared, GroupVersionKind};
@@ -66,8 +68,9 @@ pub struct Bundle {
     pub image: String,
     /// Its properties in the author's order.
     pub properties: Vec<Property>,
-    /// The oldest Kubernetes version it runs on, from its `olm.csv.metadata`.
-    pub min_kube_version: Option<String>,
+    /// The oldest Kubernetes version it runs on, and the index of the property that says so: its
+    /// `olm.csv.metadata`, or without that the `olm.bundle.object` that is its CSV.
+    pub min_kube_version: Option<(usize, String)>,
     /// The constraints it declares, in the order of its properties.
     pub constraints: Vec<Declared>,
     /// The kinds it provides: its properties `olm.gvk`.
@@ -209,14 +212,20 @@ impl Bundle {
             };
             (property.kind.clone(), value)
         });
-        let properties = properties.collect();
-        let mut metadata = quick.properties.into_iter();
-        let metadata = metadata.find(|property| property.kind == property::CSV_METADATA);
-        let min_kube_version = metadata.and_then(|property| match property.value {
-            QuickValue::None => None,
-            QuickValue::Text(raw) => min_kube_version(raw.get()),
-            QuickValue::Metadata(version) => version,
-        });
+        let properties: Vec<_> = properties.collect();
+        let mut listed = quick.properties.into_iter().enumerate();
+        let metadata = listed.find(|(_, property)| property.kind == property::CSV_METADATA);
+        let min_kube_version = match metadata {
+            None => min_kube_version_of_csv(&properties),
+            Some((index, property)) => {
+                let version = match property.value {
+                    QuickValue::None => None,
+                    QuickValue::Text(raw) => min_kube_version(raw.get()),
+                    QuickValue::Metadata(version) => version,
+                };
+                version.map(|version| (index, version))
+            }
+        };
         Self::new(quick.name, quick.image, properties, min_kube_version)
     }
 
@@ -226,15 +235,20 @@ impl Bundle {
             let value = property.raw("value").unwrap_or("null");
             Ok((property.text("type")?, value))
         })?;
-        let metadata = first(&properties, property::CSV_METADATA).and_then(min_kube_version);
-        Ok(Self::new(name, fields.text("image")?, properties, metadata))
+        let mut listed = properties.iter().enumerate();
+        let metadata = listed.find(|(_, (kind, _))| kind == property::CSV_METADATA);
+        let min_kube_version = match metadata {
+            None => min_kube_version_of_csv(&properties),
+            Some((index, (_, value))) => min_kube_version(value).map(|version| (index, version)),
+        };
+        Ok(Self::new(name, fields.text("image")?, properties, min_kube_version))
     }
 
     fn new(
         name: String,
         image: String,
         properties: Vec<(String, &str)>,
-        min_kube_version: Option<String>,
+        min_kube_version: Option<(usize, String)>,
     ) -> Self {
         let (legacy, explicit) = first(&properties, property::PACKAGE).map_or_else(
             || (Err(BundleVersionError::NoPackageProperty(name.clone())), None),
@@ -285,6 +299,22 @@ fn min_kube_version(value: &str) -> Option<String> {
     let fields = Fields::parse(value).ok()?;
     let version = fields.text("minKubeVersion").ok()?;
     Some(version).filter(|version| !version.is_empty())
+}
+
+/// Returns what the `olm.bundle.object` that is the CSV says about Kubernetes, and its index.
+fn min_kube_version_of_csv(properties: &[(String, &str)]) -> Option<(usize, String)> {
+    let listed = properties.iter().enumerate();
+    let mut objects = listed.filter(|(_, (kind, _))| kind == property::BUNDLE_OBJECT);
+    objects.find_map(|(index, (_, value))| {
+        let data = Fields::parse(value).ok()?.text("data").ok()?;
+        let json = String::from_utf8(STANDARD.decode(data).ok()?).ok()?;
+        // Most objects are large, and searched faster than parsed.
+        let json = Some(json).filter(|json| json.contains("minKubeVersion"))?;
+        let object = Fields::parse(&json).ok()?;
+        let is_csv = object.text("kind").is_ok_and(|kind| kind == "ClusterServiceVersion");
+        let spec = object.raw("spec").filter(|_| is_csv)?;
+        min_kube_version(spec).map(|version| (index, version))
+    })
 }
 
 impl Channel {

@@ -218,7 +218,7 @@ impl BundleSummary {
                 .map(|(channel, _)| channel.to_owned())
                 .collect(),
             deprecated: deprecated.then_some(told),
-            min_kube_version: bundle.min_kube_version.clone(),
+            min_kube_version: bundle.min_kube_version.as_ref().map(|(_, version)| version.clone()),
             max_open_shift_version: max_openshift(bundle),
             install_modes: items(&metadata["installModes"]).filter_map(supported).collect(),
             needs: bundle.constraints.iter().map(need).collect(),
@@ -278,7 +278,7 @@ fn message(index: &PackageIndex, schema: &str, name: &str) -> Option<String> {
 }
 
 /// Returns what the CSV of a bundle says, from property `olm.csv.metadata` of its blob, or from the CSV
-/// itself in older catalogs, which have it in an `olm.bundle.object`.
+/// itself in catalogs that have it in an `olm.bundle.object`.
 fn metadata(blob: &Value) -> Value {
     let of = |kind: &'static str| {
         items(&blob["properties"]).filter(move |it| it["type"] == kind).map(|it| &it["value"])

@@ -1,5 +1,7 @@
 //! Indexing of catalogs, with small hand-written blobs.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
 use super::*;
@@ -164,9 +166,33 @@ fn heavy_properties_keep_their_place_but_not_their_value() {
         {"type":"olm.gvk.required","value":{"group":"g","version":"v1","kind":"K"}}]}"#;
     let index = kettle(&[blob]);
     let found = &index.bundles[0];
-    assert_eq!(found.min_kube_version.as_deref(), Some("1.25.0"));
+    assert_eq!(found.min_kube_version, Some((0, "1.25.0".to_owned())));
     assert_eq!(found.properties[0].value, "");
     assert_eq!(found.dependencies().count(), 1);
+}
+
+// decision 9: opm writes objects unless it is told to write metadata
+#[test]
+fn without_metadata_the_csv_among_the_objects_says_what_it_needs() {
+    let object = |kind: &str| {
+        let csv = format!(r#"{{"kind":"{kind}","spec":{{"minKubeVersion":"1.25.0"}}}}"#);
+        let data = STANDARD.encode(csv);
+        format!(r#"{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}}"#)
+    };
+    let (csv, other) = (object("ClusterServiceVersion"), object("Teapot"));
+    let metadata = r#"{"type":"olm.csv.metadata","value":{}}"#;
+    for (properties, want) in [
+        (format!("{other},{csv}"), Some((1, "1.25.0".to_owned()))),
+        (other.clone(), None),
+        (format!("{csv},{metadata}"), None),
+    ] {
+        let blob = format!(
+            r#"{{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","properties":[{properties}]}}"#
+        );
+        let careful = fields::Fields::parse(&blob).and_then(|all| Bundle::from_fields(&all));
+        assert_eq!(careful.unwrap().min_kube_version, want);
+        assert_eq!(kettle(&[&blob]).bundles[0].min_kube_version, want);
+    }
 }
 
 // decision 43: short values take many times their text, and what is not read takes nothing.
@@ -221,6 +247,8 @@ fn json_text() -> impl Strategy<Value = String> {
             r#""1.2.3""#,
             r#""olm.package""#,
             r#""olm.csv.metadata""#,
+            r#""olm.bundle.object""#,
+            r#""eyJraW5kIjoiQ2x1c3RlclNlcnZpY2VWZXJzaW9uIiwic3BlYyI6eyJtaW5LdWJlVmVyc2lvbiI6IjEifX0=""#,
             r#""\u0031.0.0""#,
             r#""\ud800""#,
             r#""""#,
@@ -228,8 +256,8 @@ fn json_text() -> impl Strategy<Value = String> {
         .prop_map(str::to_owned),
     ];
     let key = word(
-        "name Name image properties PROPERTIES type Type value version release minKubeVersion \
-         MINKUBEVERSION",
+        "name Name image properties PROPERTIES type Type value version release data \
+         minKubeVersion MINKUBEVERSION",
     );
     leaf.prop_recursive(4, 40, 5, move |inner| {
         let member =
@@ -258,9 +286,11 @@ proptest! {
         let csv = format!(
             r#"{{"type":"olm.csv.metadata","value":{value}}},{{"value":{value},"type":"olm.csv.metadata"}}"#
         );
+        let object = format!(r#"{{"type":"olm.bundle.object","value":{{"data":{value}}}}}"#);
         for json in [
             format!(r#"{{"name":{name},"image":{image},"properties":[{typed}]}}"#),
             format!(r#"{{"name":"n","properties":[{csv},{{"type":"olm.package","value":{value}}}]}}"#),
+            format!(r#"{{"name":"n","properties":[{object}]}}"#),
             format!(r#"{{"name":"n","properties":{value}}}"#),
             value.clone(),
         ] {

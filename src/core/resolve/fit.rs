@@ -6,13 +6,11 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use olm_api::keys::property;
-
 use super::constraint::judge::{Candidate, Installed, Party, Step, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
 use super::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use super::{Dependencies, Query, Request, ValidationError};
-use crate::catalog::{Bundle, Constraint, ConstraintError, Declared, Property, Steps};
+use crate::catalog::{Bundle, Constraint, ConstraintError, Declared, Steps};
 use crate::version::Version;
 
 /// The state of the cluster around the extension that is resolved.
@@ -244,17 +242,17 @@ impl Query<'_> {
 
     /// Returns the verdict on the version of the cluster, if that is too old.
     fn kubernetes(&self, bundle: &Bundle) -> Result<Option<Judgement>, ValidationError> {
-        let (Some(minimum), Some(cluster)) =
+        let (Some((index, minimum)), Some(cluster)) =
             (&bundle.min_kube_version, &self.environment().kube_version)
         else {
             return Ok(None);
         };
-        let is_source = |property: &Property| property.kind == property::CSV_METADATA;
-        let index = bundle.properties.iter().position(is_source).unwrap_or(bundle.properties.len());
+        let index = *index;
+        let property = bundle.properties.get(index).map_or("", |property| &property.kind);
         let least = Version::parse_tolerant(minimum).map_err(|error| {
             ValidationError::ConstraintInvalid {
                 index,
-                property: property::CSV_METADATA.to_owned(),
+                property: property.to_owned(),
                 error: ConstraintError(format!("minKubeVersion: {error}")),
             }
         })?;
@@ -265,7 +263,7 @@ impl Query<'_> {
         }
         let test = Test::Kubernetes { minimum: minimum.clone(), cluster: cluster.to_string() };
         let tree = Node::new(Verdict::Unmet, None, test);
-        Ok(Some(Judgement::new((index, property::CSV_METADATA), tree, None)))
+        Ok(Some(Judgement::new((index, property), tree, None)))
     }
 
     /// Judges the constraints of others as if the step had been taken.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::slice;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -453,15 +455,20 @@ fn versions_of_kubernetes(
     #[case] minimum: &str,
     #[case] want: &str,
 ) {
-    let metadata = ("olm.csv.metadata", json!({"minKubeVersion": minimum}));
-    let content = kettles(&[("1.0.0", vec![metadata])]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let csv = json!({"kind": "ClusterServiceVersion", "spec": {"minKubeVersion": minimum}});
+    let object = json!({"data": STANDARD.encode(csv.to_string())});
     let environment = Environment {
         kube_version: kube_version.map(|version| version.parse().unwrap()),
         ..Environment::default()
     };
-    let resolution = super::super::resolve(&request(), &catalogs, &environment, &CHECK);
-    assert_eq!(answer(&resolution), want);
+    for (kind, value) in
+        [("olm.csv.metadata", json!({"minKubeVersion": minimum})), ("olm.bundle.object", object)]
+    {
+        let content = kettles(&[("1.0.0", vec![(kind, value)])]).content();
+        let catalogs = [catalog("a", 0, &content)];
+        let resolution = super::super::resolve(&request(), &catalogs, &environment, &CHECK);
+        assert_eq!(answer(&resolution), want.replace("olm.csv.metadata", kind));
+    }
 }
 
 /// A constraint on what may be installed and served.
