@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use olm_core::bundle::{ANNOTATIONS_FILE, Bundle, DEPENDENCIES_FILE, Files, PROPERTIES_FILE};
+use olm_core::bundle::{Bundle, Files};
 use olm_core::error::Chain;
-use olm_image::bundle::{BundleImage, pull_bundle};
+use olm_image::bundle::{BUNDLE_DIRECTORIES, BundleImage, pull_bundle};
 use olm_image::present;
 use olm_image::reference::ImageRef;
 
@@ -65,23 +65,21 @@ async fn pull_image(image: &ImageRef) -> anyhow::Result<BundleImage> {
     Ok(during(&what, &transfer, Box::pin(pull_bundle(&puller, image, None))).await?)
 }
 
-/// Reads the files of a bundle that are used.
-fn read_directory(directory: &Path) -> io::Result<Files> {
+/// Reads the files of a bundle.
+fn read_directory(root: &Path) -> io::Result<Files> {
     let mut files = Files::new();
-    for name in [ANNOTATIONS_FILE, DEPENDENCIES_FILE, PROPERTIES_FILE] {
-        if let Some(content) = present(fs::read(directory.join(name)))? {
-            files.insert(name.to_owned(), content);
-        }
-    }
-    let manifests = present(fs::read_dir(directory.join("manifests")))?;
-    for entry in manifests.into_iter().flatten() {
-        let entry = entry?;
-        let name = format!("manifests/{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            // The loader refuses directories by a path below them; their content is not read.
-            files.insert(format!("{name}/"), Vec::new());
-        } else {
-            files.insert(name, fs::read(entry.path())?);
+    for directory in BUNDLE_DIRECTORIES {
+        let entries = present(fs::read_dir(root.join(directory)))?;
+        for entry in entries.into_iter().flatten() {
+            let entry = entry?;
+            let name = format!("{directory}/{}", entry.file_name().to_string_lossy());
+            if entry.path().is_dir() {
+                // The loader refuses directories of manifests by a path below them; their content is
+                // not read.
+                files.insert(format!("{name}/"), Vec::new());
+            } else {
+                files.insert(name, fs::read(entry.path())?);
+            }
         }
     }
     Ok(files)

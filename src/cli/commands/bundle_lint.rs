@@ -82,7 +82,7 @@ impl Report {
             Err(error) => self.add_once(Chain(&error).to_string()),
         }
         // Why they cannot be read was said just now.
-        let constraints = bundle::constraints(bundle, files).unwrap_or_default();
+        let constraints = bundle::constraints(files).unwrap_or_default();
         self.warnings.extend(lint::doubts(bundle, files));
         self.warnings.extend(bundle.warnings.iter().cloned());
         self.warnings.extend(unknown_modes(&bundle.csv));

@@ -145,7 +145,7 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
         }
     };
     let bundle = Bundle::from_files(&files)?;
-    let description = Description::of(&bundle, constraints(&bundle, &files)?);
+    let description = Description::of(&bundle, constraints(&files)?);
     let features = Features::default();
     let schema = schema(&bundle.csv, features);
     if args.schema {

@@ -1,33 +1,79 @@
-//! The constraints a bundle declares, in the form a catalog lists them.
+//! What a bundle declares for catalogs, in the form in which they list it.
 //!
-//! Rendering does not read this; tools that examine a bundle before it is in a catalog do. Source:
-//! rendering.md 1.1, resolution.md section 5.
+//! Rendering does not read this; tools that examine a bundle before it is in a catalog do. As opm does,
+//! it takes properties and dependencies from the first file of `metadata/`, in byte order, that has
+//! some. Source: rendering.md 1.1, resolution.md section 5.
 
 use olm_api::keys::{annotation, property};
 use serde_json::{Value, json};
 
 use super::field::At;
-use super::{Bundle, BundleError, Files, MetadataError, utf8};
+use super::manifest::csv_as_written;
+use super::{
+    BundleError, Files, MAX_DOCUMENT_BYTES, MetadataError, PROPERTIES_FILE, properties, utf8,
+};
 use crate::yaml;
 
-/// Path of the file that declares dependencies for the catalog.
+/// Path of the file that declares dependencies for the catalog, as a rule.
 pub const DEPENDENCIES_FILE: &str = "metadata/dependencies.yaml";
+
+/// Directory of what is said about a bundle, with its slash.
+const METADATA: &str = "metadata/";
+
+/// Properties that the author of a bundle declares, as JSON in which numbers are as written.
+pub(crate) struct Properties {
+    /// Those of the ClusterServiceVersion.
+    pub(crate) annotated: Vec<String>,
+    /// Those of a file.
+    pub(crate) added: Vec<String>,
+}
 
 /// Returns the constraints of a bundle, each a property of `type` and `value` as catalogs have it.
 ///
-/// Those of the composed annotation `olm.properties` come first, then those of
-/// `metadata/dependencies.yaml`, whose types `olm.package` and `olm.gvk` are named as a catalog
-/// names them. Items that are not objects are left out.
-pub fn constraints(bundle: &Bundle, files: &Files) -> Result<Vec<Value>, BundleError> {
-    let composed = bundle.csv.annotations.get(annotation::PROPERTIES);
-    let composed = composed.and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    let mut found: Vec<Value> = composed.unwrap_or_default();
-    found.retain(is_constraint);
-    if let Some(content) = files.get(DEPENDENCIES_FILE) {
-        let declared = read(content).map_err(BundleError::Dependencies)?;
-        found.extend(declared.into_iter().map(as_in_catalog).filter(is_constraint));
+/// Those of the annotation `olm.properties` come first, then those of files. Items that are not objects
+/// are left out.
+pub fn constraints(files: &Files) -> Result<Vec<Value>, BundleError> {
+    let Properties { annotated, added } =
+        declared_properties(&csv_as_written(files).manifest, files)?;
+    let declared = annotated.iter().chain(&added);
+    let declared = declared.filter_map(|text| serde_json::from_str(text).ok());
+    Ok(declared.filter(is_constraint).chain(dependencies(files)?).collect())
+}
+
+/// Returns the properties of a bundle that are declared, given its ClusterServiceVersion.
+pub(crate) fn declared_properties(csv: &Value, files: &Files) -> Result<Properties, BundleError> {
+    let annotation = csv["metadata"]["annotations"][annotation::PROPERTIES].as_str();
+    let annotated = annotation.map_or(Ok(Vec::new()), properties::of_annotation)?;
+    let added = first_of_metadata(files, PROPERTIES_FILE, properties::of_file);
+    Ok(Properties { annotated, added: added.map_err(BundleError::Properties)? })
+}
+
+/// Returns the dependencies of a bundle that are constraints, with the types that catalogs give them.
+pub(crate) fn dependencies(files: &Files) -> Result<Vec<Value>, BundleError> {
+    let declared = first_of_metadata(files, DEPENDENCIES_FILE, read);
+    let declared = declared.map_err(BundleError::Dependencies)?.into_iter();
+    Ok(declared.map(as_in_catalog).filter(is_constraint).collect())
+}
+
+/// Returns what the first file of `metadata/` that has something of a kind has of it. Only of the file
+/// that is meant for it anything else is an error.
+fn first_of_metadata<T>(
+    files: &Files,
+    meant: &str,
+    read: impl Fn(&[u8]) -> Result<Vec<T>, MetadataError>,
+) -> Result<Vec<T>, MetadataError> {
+    for (path, content) in files.range(METADATA.to_owned()..) {
+        let Some(name) = path.strip_prefix(METADATA) else { break };
+        if path != meant && (name.contains('/') || content.len() > MAX_DOCUMENT_BYTES) {
+            continue;
+        }
+        match read(content) {
+            Ok(found) if found.is_empty() => {}
+            Err(_) if path != meant => {}
+            read => return read,
+        }
     }
-    Ok(found)
+    Ok(Vec::new())
 }
 
 fn read(content: &[u8]) -> Result<Vec<Value>, MetadataError> {

@@ -22,6 +22,7 @@ pub use csv::{
     Summary, WebhookDefinition, WebhookRule, mode,
 };
 pub use dependencies::{DEPENDENCIES_FILE, constraints};
+pub(crate) use dependencies::{Properties, declared_properties, dependencies};
 pub use field::FieldError;
 pub use manifest::ManifestError;
 pub(crate) use manifest::{Written, csv_as_written};

@@ -33,19 +33,14 @@ pub(super) fn compose(
     file: Option<&Vec<u8>>,
 ) -> Result<Vec<String>, BundleError> {
     // An unreadable annotation is refused whether or not a file is added to it.
-    let annotated = match annotations.get(keys::annotation::PROPERTIES) {
-        Some(text) => serde_json::from_str::<Option<Vec<AnnotatedProperty>>>(text)
-            .map_err(BundleError::PropertiesAnnotation)?
-            .unwrap_or_default(),
-        None => Vec::new(),
-    };
+    let annotated = annotations.get(keys::annotation::PROPERTIES);
+    let mut written = annotated.map_or(Ok(Vec::new()), |text| of_annotation(text))?;
     let Some(content) = file.filter(|content| !content.is_empty()) else { return Ok(Vec::new()) };
     let added = read(content).map_err(BundleError::Properties)?;
     if added.is_empty() && !annotations.contains_key(keys::annotation::PROPERTIES) {
         return Ok(Vec::new());
     }
     let mut warnings = Vec::new();
-    let mut written: Vec<String> = annotated.iter().map(annotated_json).collect();
     for property in &added {
         warnings.extend(property.warning());
         written.push(property.json());
@@ -53,6 +48,18 @@ pub(super) fn compose(
     let text = format!("[{}]", written.join(","));
     annotations.insert(keys::annotation::PROPERTIES.to_owned(), text);
     Ok(warnings)
+}
+
+/// Returns the properties of an annotation, as JSON.
+pub(super) fn of_annotation(text: &str) -> Result<Vec<String>, BundleError> {
+    let properties = serde_json::from_str::<Option<Vec<AnnotatedProperty>>>(text)
+        .map_err(BundleError::PropertiesAnnotation)?;
+    Ok(properties.unwrap_or_default().iter().map(annotated_json).collect())
+}
+
+/// Returns the properties of a file, as JSON.
+pub(super) fn of_file(content: &[u8]) -> Result<Vec<String>, MetadataError> {
+    Ok(read(content)?.iter().map(FileProperty::json).collect())
 }
 
 fn annotated_json(property: &AnnotatedProperty) -> String {

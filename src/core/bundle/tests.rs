@@ -133,7 +133,7 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
         ),
     ]);
     assert_eq!(
-        constraints(&load(&files), &files).unwrap(),
+        constraints(&files).unwrap(),
         [
             serde_json::json!({"type": "olm.constraint", "value": {"failureMessage": "m"}}),
             serde_json::json!({"type": "olm.package.required",
@@ -143,10 +143,36 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
         ]
     );
     let broken = with(&[(DEPENDENCIES_FILE, "a: [")]);
-    let error = constraints(&load(&broken), &broken).unwrap_err();
+    let error = constraints(&broken).unwrap_err();
     assert!(
         Chain(&error).to_string().starts_with("failed to unmarshal metadata/dependencies.yaml: ")
     );
+}
+
+// As opm has it: files of metadata/ are told apart by what they hold.
+#[test]
+fn constraints_may_be_in_any_file_of_metadata() {
+    let dependency = |name: &str| {
+        let value = format!("{{packageName: {name}, version: '>1'}}");
+        format!("{{type: olm.package, value: {value}}}")
+    };
+    let own = format!("dependencies: [{}]", dependency("own"));
+    let lost = format!("dependencies: [{}]", dependency("lost"));
+    let property = "properties: [{type: olm.constraint, value: {failureMessage: m}}]";
+    let files = with(&[
+        ("metadata/README.md", "not: [yaml"),
+        ("metadata/a/deeper.yaml", &lost),
+        ("metadata/dependencies.yaml", "dependencies: []"),
+        ("metadata/large.yaml", &format!("{lost}\n#{}", "~".repeat(MAX_DOCUMENT_BYTES))),
+        ("metadata/properties.yaml", &own),
+        ("metadata/props.yml", property),
+        ("metadata/z.yaml", &lost),
+    ]);
+    let found = constraints(&files).unwrap();
+    let found = found.iter().map(|it| (it["type"].as_str(), it["value"]["packageName"].as_str()));
+    let want = [(Some("olm.constraint"), None), (Some("olm.package.required"), Some("own"))];
+    assert_eq!(found.collect::<Vec<_>>(), want);
+    assert_eq!(load(&files).csv.annotations.get("olm.properties"), None);
 }
 
 // rendering.md 4.13

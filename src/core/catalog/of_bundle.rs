@@ -5,14 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::keys::{annotation, property};
+use olm_api::keys::property;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::model::schema;
 use crate::bundle::{
-    ANNOTATIONS_FILE, Bundle, BundleError, Files, Written, constraints, csv_as_written,
+    ANNOTATIONS_FILE, Bundle, BundleError, Files, Properties, Written, csv_as_written,
+    declared_properties, dependencies,
 };
 use crate::object::{is_set, items};
 use crate::yaml;
@@ -175,24 +176,27 @@ fn annotations(files: &Files) -> BTreeMap<String, String> {
 }
 
 /// Returns the properties of a bundle, by type and value; what people are shown comes last.
-/// `own` is its `olm.package`, unless the author wrote one.
+/// `own` is its `olm.package`, unless the author wrote one into the CSV.
 fn properties(
     bundle: &Bundle,
     files: &Files,
     csv: &Value,
     own: Value,
 ) -> Result<Vec<Box<RawValue>>, BundleError> {
-    let composed = bundle.csv.annotations.get(annotation::PROPERTIES);
-    let composed = composed.and_then(|text| serde_json::from_str::<Vec<Box<RawValue>>>(text).ok());
-    let composed = composed.unwrap_or_default().into_iter();
-    let composed = composed
-        .map(|written| (serde_json::from_str(written.get()).unwrap_or_default(), Some(written)));
+    let read = |text: String| -> serde_json::Result<Declared> {
+        Ok((serde_json::from_str(&text)?, Some(RawValue::from_string(text)?)))
+    };
+    let read = |texts: Vec<String>| {
+        let read = texts.into_iter().map(read).collect::<Result<Vec<_>, _>>();
+        read.map_err(BundleError::PropertiesAnnotation)
+    };
     let derived = |property: Value| (property, None);
-    let mut found: Vec<Declared> = composed.collect();
-    found.extend(constraints(bundle, files)?.into_iter().map(derived));
-    if !found.iter().any(|(it, _)| it["type"] == property::PACKAGE) {
-        found.push(derived(own));
-    }
+    let is_own = |(property, _): &Declared| property["type"] == property::PACKAGE;
+    let Properties { annotated, added } = declared_properties(csv, files)?;
+    let (owns, mut found): (Vec<_>, Vec<_>) = read(annotated)?.into_iter().partition(is_own);
+    found.extend(read(added)?.into_iter().filter(|it| !is_own(it)));
+    found.extend(dependencies(files)?.into_iter().map(derived));
+    found.push(owns.into_iter().next_back().unwrap_or_else(|| derived(own)));
     found.extend(kinds(bundle, csv).into_iter().map(derived));
     found.sort_by_key(|(it, _)| (it["type"].to_string(), it["value"].to_string()));
     found.dedup_by(|(a, _), (b, _)| a == b);
@@ -394,6 +398,36 @@ mod tests {
 
     // plugin.md U66
     #[test]
+    // Tools write such an icon into each new CSV.
+    #[test]
+    fn a_package_has_no_icon_that_is_empty() {
+        let empty = json!({"icon": [{"base64data": "", "mediatype": ""}]});
+        let blobs = graph(&[read_with(&empty).unwrap()]);
+        assert_eq!((&blobs[0]["name"], blobs[0].get("icon")), (&json!("teapot"), None));
+    }
+
+    // As opm has it: only a property of the CSV counts instead of package and version.
+    #[rstest]
+    #[case("[]", "1.0.0")]
+    #[case(
+        r#"[{"type":"olm.package","value":{"packageName":"p","version":"3.0.0"}},
+        {"type":"olm.package","value":{"packageName":"p","version":"4.0.0"}}]"#,
+        "4.0.0"
+    )]
+    fn a_bundle_has_one_package(#[case] annotation: &str, #[case] want: &str) {
+        let mut files = files("1.0.0", "");
+        let mut csv: Value = serde_json::from_slice(&files["manifests/csv.yaml"]).unwrap();
+        csv["metadata"]["annotations"]["olm.properties"] = json!(annotation);
+        files.insert("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes());
+        let property = "{type: olm.package, value: {packageName: p, version: 2.0.0}}";
+        let properties = format!("properties: [{property}]").into_bytes();
+        files.insert(PROPERTIES_FILE.to_owned(), properties);
+        let blob: Value = serde_json::from_str(&catalog_bundle(&files, "").blob).unwrap();
+        let own = items(&blob["properties"]).filter(|it| it["type"] == property::PACKAGE);
+        let versions: Vec<_> = own.map(|it| it["value"]["version"].as_str().unwrap()).collect();
+        assert_eq!(versions, [want]);
+    }
+
     fn the_graph_of_csvs_is_sound() {
         let bundles = [read("1.0.0", ""), read("1.1.0", "teapot.v1.0.0")];
         let blobs = graph(&bundles);
