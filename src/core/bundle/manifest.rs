@@ -8,6 +8,8 @@ use super::{Bundle, BundleError, Files, MANIFESTS, type_name, utf8};
 use crate::object::Object;
 use crate::yaml::{self, YamlError};
 
+const CRD: &str = "CustomResourceDefinition";
+
 /// Longest part of a document that an error quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 200;
 
@@ -32,9 +34,10 @@ pub enum ManifestError {
     Field(#[from] FieldError),
 }
 
-/// Reads and classifies every manifest; the package stays empty.
-pub(super) fn read(files: &Files) -> Result<Bundle, BundleError> {
-    let mut found = Found::default();
+/// Reads and classifies every manifest; the package stays empty. For a catalog, manifests that no
+/// cluster takes are no error, and of several ClusterServiceVersions the first counts.
+pub(super) fn read(files: &Files, for_catalog: bool) -> Result<Bundle, BundleError> {
+    let mut found = Found { for_catalog, ..Found::default() };
     let mut any = false;
     for (path, content) in files.range(MANIFESTS.to_owned()..) {
         let Some(name) = path.strip_prefix(MANIFESTS) else { break };
@@ -67,6 +70,7 @@ fn manifest_error(file: &str, source: ManifestError) -> BundleError {
 
 #[derive(Default)]
 struct Found {
+    for_catalog: bool,
     csv: Option<(String, Csv)>,
     crds: Vec<Object>,
     others: Vec<Object>,
@@ -77,32 +81,40 @@ impl Found {
     fn classify(&mut self, path: &str, object: Object) -> Result<(), BundleError> {
         if object.kind() == "ClusterServiceVersion" {
             if let Some((first, _)) = &self.csv {
-                return Err(BundleError::ManyCsvs(first.clone(), path.to_owned()));
+                let many = || BundleError::ManyCsvs(first.clone(), path.to_owned());
+                return if self.for_catalog { Ok(()) } else { Err(many()) };
             }
             let csv = Csv::from_manifest(&object.into_value())
                 .map_err(|cause| manifest_error(path, cause.into()))?;
             self.csv = Some((path.to_owned(), csv));
             return Ok(());
         }
-        let (kind, name) = (object.kind().to_owned(), object.name().to_owned());
-        if object.api_version().is_empty() {
-            return Err(manifest_error(path, ManifestError::NoApiVersion { kind, name }));
+        if !self.for_catalog {
+            check_installable(path, &object)?;
         }
-        if name.is_empty() {
-            let file = path.to_owned();
-            return Err(BundleError::Nameless { kind, file });
-        }
-        if kind == "CustomResourceDefinition" {
-            if object.api_version() != "apiextensions.k8s.io/v1" {
-                let api_version = object.api_version().to_owned();
-                return Err(BundleError::CrdVersion { name, api_version });
-            }
+        if object.kind() == CRD {
             self.crds.push(object);
         } else {
             self.others.push(object);
         }
         Ok(())
     }
+}
+
+fn check_installable(path: &str, object: &Object) -> Result<(), BundleError> {
+    let (kind, name) = (object.kind().to_owned(), object.name().to_owned());
+    let api_version = object.api_version().to_owned();
+    if api_version.is_empty() {
+        return Err(manifest_error(path, ManifestError::NoApiVersion { kind, name }));
+    }
+    if name.is_empty() {
+        let file = path.to_owned();
+        return Err(BundleError::Nameless { kind, file });
+    }
+    if kind == CRD && api_version != "apiextensions.k8s.io/v1" {
+        return Err(BundleError::CrdVersion { name, api_version });
+    }
+    Ok(())
 }
 
 /// The ClusterServiceVersion of a bundle with everything its author wrote.

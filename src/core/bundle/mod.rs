@@ -141,9 +141,22 @@ impl Bundle {
     ///
     /// Source: rendering.md section 1.
     pub fn from_files(files: &Files) -> Result<Self, BundleError> {
+        Self::read(files, false)
+    }
+
+    /// Reads a bundle for a catalog, which also lists versions that no supported cluster installs, and
+    /// returns why [`Self::from_files`] refuses it (rendering.md R6, R7, R8).
+    pub fn for_catalog(files: &Files) -> Result<(Self, Option<BundleError>), BundleError> {
+        match Self::from_files(files) {
+            Ok(bundle) => Ok((bundle, None)),
+            Err(refusal) => Ok((Self::read(files, true)?, Some(refusal))),
+        }
+    }
+
+    fn read(files: &Files, for_catalog: bool) -> Result<Self, BundleError> {
         size::check(files)?;
         let package = package(files)?;
-        let mut bundle = Self { package, ..manifest::read(files)? };
+        let mut bundle = Self { package, ..manifest::read(files, for_catalog)? };
         let annotations = &mut bundle.csv.annotations;
         bundle.warnings = properties::compose(annotations, files.get(PROPERTIES_FILE))?;
         Ok(bundle)

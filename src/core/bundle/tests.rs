@@ -149,6 +149,21 @@ fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
     );
 }
 
+#[rstest]
+#[case::old_crd(
+    "{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: a}}"
+)]
+#[case::no_api_version("{kind: Service, metadata: {name: a}}")]
+#[case::nameless("{apiVersion: v1, kind: Service}")]
+#[case::second_csv("{apiVersion: v1, kind: ClusterServiceVersion, metadata: {name: a}}")]
+fn a_catalog_lists_what_cannot_be_installed(#[case] manifest: &str) {
+    let files = with(&[("manifests/z.yaml", manifest)]);
+    let (bundle, refused) = Bundle::for_catalog(&files).unwrap();
+    assert_eq!(bundle.csv.name, "pot.v1");
+    assert_eq!(Chain(&refused.unwrap()).to_string(), refusal(&files));
+    assert!(Bundle::for_catalog(&minimal()).unwrap().1.is_none());
+}
+
 // As opm has it: files of metadata/ are told apart by what they hold.
 #[test]
 fn constraints_may_be_in_any_file_of_metadata() {

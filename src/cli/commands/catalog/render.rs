@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use olm_core::bundle::Bundle;
+use olm_core::bundle::{Bundle, BundleError};
 use olm_core::catalog::opm::{self, Template};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{CatalogBundle, graph_of_bundles};
@@ -133,6 +133,14 @@ async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {
     } else {
         source
     };
-    let read = Bundle::from_files(&files).and_then(|it| CatalogBundle::new(&it, &files, image));
-    read.map_err(|error| anyhow::anyhow!("{source}: {}", Chain(&error)))
+    let read = || {
+        let (bundle, refusal) = Bundle::for_catalog(&files)?;
+        Ok((CatalogBundle::new(&bundle, &files, image)?, refusal))
+    };
+    let (bundle, refusal) =
+        read().map_err(|error: BundleError| anyhow::anyhow!("{source}: {}", Chain(&error)))?;
+    if let Some(refusal) = refusal {
+        notice(&format!("note: {} cannot be installed: {}", quote(source), Chain(&refusal)));
+    }
+    Ok(bundle)
 }

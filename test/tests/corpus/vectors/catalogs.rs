@@ -64,3 +64,28 @@ fn bundles_become_the_blobs_of_the_public_catalog() {
     println!("{compared} bundles are as in the public catalog");
     assert!(compared > 1);
 }
+
+// opm makes a blob of each of them, also of those that no supported cluster installs.
+#[test]
+fn every_bundle_can_be_listed() {
+    let mut refused = 0;
+    for (name, folder) in bundles::shared() {
+        let files = read_files(&folder).unwrap();
+        let (bundle, refusal) = Bundle::for_catalog(&files).unwrap_or_else(|error| {
+            panic!("{name}: {error:?}");
+        });
+        refused += usize::from(refusal.is_some());
+        let blob = CatalogBundle::new(&bundle, &files, "").unwrap().blob;
+        let blob: Value = serde_json::from_str(&blob).unwrap();
+        let of = |kind: &str| {
+            let properties = blob["properties"].as_array().unwrap();
+            properties.iter().filter(|it| it["type"] == *kind).count()
+        };
+        assert_eq!(of("olm.package"), 1, "{name}");
+        // Its dependencies are in properties.yaml.
+        assert!(name != "pelorus-operator/0.0.9" || of("olm.package.required") == 2, "{blob}");
+        // Its CRDs are of v1beta1.
+        assert!(name != "oadp-operator/0.2.6" || of("olm.gvk") > 0, "{blob}");
+    }
+    assert!(refused > 1);
+}
