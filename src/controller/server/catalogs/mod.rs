@@ -17,6 +17,7 @@ use http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt as _;
 
 use super::body::{self, Part};
 use super::negotiate::{self, Asked, Validators};
@@ -52,7 +53,6 @@ async fn answer(State(catalogs): State<Arc<Catalogs>>, request: Request) -> Resp
         let value = request.headers().get(name);
         value.and_then(|value| value.to_str().ok()).unwrap_or_default()
     };
-    catalogs.metrics.answered(response.status().as_u16(), started.elapsed());
     tracing::info!(
         host = header(HOST),
         method = %request.method(),
@@ -63,7 +63,27 @@ async fn answer(State(catalogs): State<Arc<Catalogs>>, request: Request) -> Resp
         size = response.body().size_hint().exact(),
         "catalog request answered"
     );
-    response
+    let (metrics, code) = (catalogs.metrics.clone(), response.status().as_u16());
+    let answered = Answered { metrics, code, started };
+    response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _kept = &answered;
+            error
+        }))
+    })
+}
+
+/// Counts a request when the body of its answer, which keeps this, was sent or is given up.
+struct Answered {
+    metrics: Metrics,
+    code: u16,
+    started: Instant,
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.metrics.answered(self.code, self.started.elapsed());
+    }
 }
 
 fn respond(catalogs: &Catalogs, request: &Request) -> Response {
