@@ -159,7 +159,7 @@ impl RawDescriptor {
 
 /// Parses a manifest or index; `content_type` is only used if the document has no media type.
 pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest, ManifestError> {
-    let raw: RawManifest = json("manifest", bytes)?;
+    let raw = read("manifest", bytes, content_type)?;
     if raw.schema_version == Some(1) {
         // The format before 2016, whose digests cannot be trusted.
         return Err(ManifestError::Unsupported("manifest schema 1 is not supported".to_owned()));
@@ -191,6 +191,28 @@ pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest
     Ok(Manifest::Image { config: config.checked()?, layers: layers.collect::<Result<_, _>>()? })
 }
 
+/// Reads a manifest. What does not even look like one is a fault of the registry or of a proxy before
+/// it, which may answer otherwise the next time.
+fn read(
+    what: &'static str,
+    bytes: &[u8],
+    content_type: Option<&str>,
+) -> Result<RawManifest, ManifestError> {
+    let other = || {
+        let type_ = shown(content_type.unwrap_or_default());
+        ManifestError::Invalid(format!("the answer is not a {what}, its content type is {type_}"))
+    };
+    let raw: RawManifest = json(what, bytes).map_err(|error| match content_type {
+        Some(type_) if !type_.contains("json") => other(),
+        _ => error,
+    })?;
+    let is_one = raw.schema_version.is_some()
+        || raw.media_type.is_some()
+        || raw.config.is_some()
+        || raw.manifests.is_some();
+    if is_one { Ok(raw) } else { Err(other()) }
+}
+
 /// Returns the media type of a document, else of its answer, to which some registries add a character
 /// set.
 fn media_type<'a>(raw: &'a RawManifest, content_type: Option<&'a str>) -> Option<&'a str> {
@@ -213,7 +235,7 @@ pub(crate) fn attached(
     content_type: Option<&str>,
     wanted: &str,
 ) -> Result<Vec<Annotated>, ManifestError> {
-    let raw: RawManifest = json("manifest of signatures", bytes)?;
+    let raw = read("manifest of signatures", bytes, content_type)?;
     let media_type = media_type(&raw, content_type).unwrap_or_default();
     if media_type != OCI_IMAGE_MEDIA_TYPE {
         return Err(unsupported(media_type));

@@ -116,6 +116,20 @@ fn other_documents_are_refused(#[case] document: serde_json::Value, #[case] want
     assert!(err.to_string().starts_with(want), "{err}");
 }
 
+#[rstest]
+#[case::error(r#"{"message":"x"}"#, "application/json")]
+#[case::error_of_a_manifest(r#"{"errors":[]}"#, OCI_IMAGE_MEDIA_TYPE)]
+#[case::page("<html>", "text/html")]
+fn an_answer_that_is_no_manifest_may_be_one_later(#[case] body: &str, #[case] content_type: &str) {
+    let parsed = parse(body.as_bytes(), Some(content_type)).map(drop);
+    let signatures = attached(body.as_bytes(), Some(content_type), "x").map(drop);
+    for (what, answer) in [("manifest", parsed), ("manifest of signatures", signatures)] {
+        let Err(ManifestError::Invalid(text)) = answer else { panic!("{answer:?}") };
+        let want = format!("the answer is not a {what}, its content type is \"{content_type}\"");
+        assert_eq!(text, want);
+    }
+}
+
 #[test]
 fn configuration_must_describe_every_layer() {
     let config =
