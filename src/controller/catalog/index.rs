@@ -137,6 +137,11 @@ impl BlobIndex {
         names.map(|name| &**name).filter(|name| !name.is_empty())
     }
 
+    /// Returns whether any blob has this name, package or schema.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.numbers.contains_key(name)
+    }
+
     /// Returns the blobs that belong to a package, in catalog order.
     pub fn of_package(&self, package: &str) -> impl Iterator<Item = BlobRef> {
         let number = self.numbers.get(package).copied();

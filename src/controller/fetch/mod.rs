@@ -32,9 +32,8 @@ use crate::telemetry::Metrics;
 use crate::tls::CurrentProfile;
 use remote::Remote;
 
-/// Most packages whose content is kept parsed, those that a catalog lacks included, and most memory
-/// that they may take: 64 MiB. Real clusters use a few dozen, of at most a few megabytes each; one that
-/// has no room is read for each look.
+/// Most packages whose content is kept parsed, and most memory that they may take: 64 MiB. Real clusters
+/// use a few dozen, of at most a few megabytes each; one that has no room is read for each look.
 const MAX_PARSED: usize = 4096;
 const MAX_PARSED_BYTES: usize = 64 << 20;
 
@@ -201,6 +200,10 @@ impl Catalogs {
         copy: Arc<store::Content>,
         package: &str,
     ) -> Result<Arc<Content>, String> {
+        // Otherwise packages that a catalog lacks would take the places of those it has.
+        if !copy.index().has_name(package) {
+            return Ok(Arc::default());
+        }
         let key = (package.to_owned(), copy.origin().clone());
         if let Some(content) = self.inner.parsed.get(&key) {
             return Ok(content);

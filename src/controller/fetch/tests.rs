@@ -186,8 +186,10 @@ async fn a_missing_package_is_no_problem_and_a_broken_one_is_its_own() {
     let none = catalogs.known(&objects, "none", Some(&Selector::default())).await;
     assert_eq!(none[0].problem(), None);
     assert!(none[0].as_catalog().content.unwrap().package("none").is_none());
+    assert!(catalogs.origins().is_empty(), "what is lacking takes no place among what is parsed");
     let broken = catalogs.known(&objects, "q", Some(&Selector::default())).await;
     assert!(broken[0].as_catalog().content.unwrap().package("q").unwrap().is_err());
+    assert_eq!(catalogs.origins().len(), 1);
 }
 
 #[tokio::test]
