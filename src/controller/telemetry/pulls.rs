@@ -74,6 +74,7 @@ fn of_request(error: &RequestError) -> &'static str {
         RequestError::Token(cause) | RequestError::Explained { cause, .. } => of_request(cause),
         RequestError::NoToken => "unauthorized",
         RequestError::Content(_) => "digest",
+        RequestError::Transport { timed_out: true, .. } => "timeout",
         RequestError::Transport { text, .. } => of_transport(text),
         _ => "other",
     }
@@ -82,14 +83,8 @@ fn of_request(error: &RequestError) -> &'static str {
 /// The innermost cause is all that is left of a request without a response.
 fn of_transport(text: &str) -> &'static str {
     let text = text.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    if says(&["timed out", "timeout", "deadline"]) {
-        "timeout"
-    } else if says(&["certificate", "https client", "handshake", "tls", "alert"]) {
-        "tls"
-    } else {
-        "other"
-    }
+    let words = ["certificate", "https client", "handshake", "tls", "alert"];
+    if words.iter().any(|word| text.contains(word)) { "tls" } else { "other" }
 }
 
 #[cfg(test)]
@@ -110,11 +105,12 @@ mod tests {
         }
     }
 
-    fn transport(text: &str) -> RequestError {
+    fn transport(text: &str, timed_out: bool) -> RequestError {
         RequestError::Transport {
             method: "Get",
             url: "https://r.test/v2/".to_owned(),
             text: text.to_owned(),
+            timed_out,
         }
     }
 
@@ -125,9 +121,9 @@ mod tests {
     #[case::absent(answer(404), "not_found")]
     #[case::busy(answer(429), "rate_limited")]
     #[case::broken(answer(500), "other")]
-    #[case::issuer(transport("invalid peer certificate: UnknownIssuer"), "tls")]
-    #[case::slow(transport("operation timed out"), "timeout")]
-    #[case::refused(transport("Connection refused"), "other")]
+    #[case::issuer(transport("invalid peer certificate: UnknownIssuer", false), "tls")]
+    #[case::silent(transport("nothing was received for 60 s", true), "timeout")]
+    #[case::refused(transport("Connection refused", false), "other")]
     #[case::content(RequestError::Content("30 bytes".to_owned()), "digest")]
     fn a_failed_pull_is_counted_by_why(#[case] source: RequestError, #[case] result: &str) {
         let metrics = Metrics::default();

@@ -96,6 +96,7 @@ mod tests {
             method: "Get",
             url: "https://h.io/v2/".to_owned(),
             text: text.to_owned(),
+            timed_out: false,
         };
         assert_eq!(
             said(broken("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))")),

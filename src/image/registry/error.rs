@@ -21,6 +21,8 @@ pub enum RequestError {
         url: String,
         /// Text of the innermost cause.
         text: String,
+        /// Whether a time limit passed.
+        timed_out: bool,
     },
     /// The registry responded with an error.
     #[error("{}", answered(*status, from, text))]

@@ -178,6 +178,7 @@ pub(super) fn url(text: &str) -> Result<Url, RequestError> {
         method: "Get",
         url: said(text),
         text: err.to_string(),
+        timed_out: false,
     })
 }
 
@@ -206,13 +207,29 @@ pub(super) fn transport(method: &'static str, url: &Url, err: &reqwest::Error) -
     }
     let mut shown = url.clone();
     shown.set_query(None);
-    RequestError::Transport { method, url: said(shown.as_str()), text: said(&text) }
+    let (url, timed_out) = (said(shown.as_str()), err.is_timeout());
+    RequestError::Transport { method, url, text: said(&text), timed_out }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::cases;
+
+    // deploying.md 9.1
+    #[tokio::test]
+    async fn a_registry_that_does_not_answer_has_timed_out() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = url(&format!("http://{}/v2/", listener.local_addr().unwrap())).unwrap();
+        let http = Client::builder().no_proxy().read_timeout(Duration::from_millis(50));
+        let http = http.build().unwrap();
+        let error = send(&http, &url, &[], None, Redirects::SameHost).await.unwrap_err();
+        assert!(matches!(error, RequestError::Transport { timed_out: true, .. }), "{error:?}");
+        drop(listener);
+        let error = send(&http, &url, &[], None, Redirects::SameHost).await.unwrap_err();
+        assert!(matches!(error, RequestError::Transport { timed_out: false, .. }), "{error:?}");
+    }
 
     #[test]
     fn registries_are_quoted() {
