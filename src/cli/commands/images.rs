@@ -6,9 +6,10 @@ use olm_cluster::join_bounded;
 use olm_core::catalog::CatalogBundle;
 use olm_core::catalog::lint::Pinned;
 use olm_image::manifest::Platform;
-use olm_image::pull::{PullConfig, Puller};
+use olm_image::pull::{CopyError, PullConfig, PullError, Puller};
 use olm_image::reference::pinned;
 use olm_image::registries::cluster::{KINDS, configuration};
+use olm_image::registry::RequestError;
 
 use crate::catalogs;
 use crate::commands::catalog::lint::{missing, named_images};
@@ -111,18 +112,22 @@ async fn check(
 
 async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
     let image = text.parse::<ImageRef>().map_err(|error| Chain(&error).to_string())?;
-    match missing(puller, &image).await {
-        Some(Ok(why)) => return Ok(Err(why)),
-        Some(Err(why)) => return Err(why),
-        None if !with_platform => return Ok(Ok(())),
-        None => {}
+    if !with_platform {
+        return missing(puller, &image).await.map_or(Ok(Ok(())), |why| why.map(Err));
     }
     let suits = async { puller.image(&puller.resolve(&image).await?).await };
     match suits.await {
         Ok(image) if image.suits() => Ok(Ok(())),
         Ok(_) => Ok(Err("not for this platform".to_owned())),
-        Err(error) => Ok(Err(Chain(&error).to_string())),
+        Err(error) if is_missing(&error) => Ok(Err(Chain(&error).to_string())),
+        Err(error) => Err(Chain(&error).to_string()),
     }
+}
+
+/// Returns whether a registry was reached and does not have the image, or another thing in its place.
+fn is_missing(error: &PullError) -> bool {
+    let is_absent = matches!(error.request(), Some(RequestError::Answer { status: 404, .. }));
+    is_absent || matches!(error, PullError::Copy(CopyError::Manifest(_)))
 }
 
 /// Reads the mirrors that the nodes of a cluster are told of, if it has such kinds.

@@ -242,10 +242,16 @@ impl Puller {
         })
     }
 
-    /// Asks, with one request for the manifest, whether an image is there.
+    /// Asks whether an image is there, which is no pull for registries that count them.
     pub async fn probe(&self, image: &ImageRef) -> Result<(), PullError> {
-        let found = within(self.config.catalog.pull, self.find(image)).await?;
-        found.map(drop).map_err(PullError::Resolve)
+        let asked = self.first(image, |endpoint| async move {
+            let session = self.session(&endpoint).await?;
+            let version = endpoint.image.version();
+            let failed =
+                |error| EndpointError::Manifest(version.clone(), endpoint.image.name(), error);
+            session.probe(&version).await.map_err(failed)
+        });
+        within(self.config.catalog.pull, asked).await?.map_err(PullError::Resolve)
     }
 
     /// Reads the manifest for the configured platform and the image configuration.
@@ -272,12 +278,25 @@ impl Puller {
     }
 
     async fn find(&self, image: &ImageRef) -> Result<Result<Found, SourceError>, PullError> {
+        self.first(image, |endpoint| self.ask(endpoint)).await
+    }
+
+    /// Returns the first answer that an endpoint of an image gives to `ask`.
+    async fn first<T, A>(
+        &self,
+        image: &ImageRef,
+        ask: impl Fn(Endpoint) -> A,
+    ) -> Result<Result<T, SourceError>, PullError>
+    where
+        A: Future<Output = Result<T, EndpointError>>,
+    {
         let endpoints = Registries::load(&self.config.registries)?.endpoints(image)?;
         let mut failed = Vec::new();
         for endpoint in endpoints {
-            match self.ask(&endpoint).await {
+            let at = endpoint.image.to_string();
+            match ask(endpoint).await {
                 Ok(found) => return Ok(Ok(found)),
-                Err(err) => failed.push((endpoint.image.to_string(), err)),
+                Err(err) => failed.push((at, err)),
             }
         }
         #[expect(clippy::expect_used, reason = "the place a reference names is always tried")]
@@ -290,7 +309,17 @@ impl Puller {
         Ok(Err(SourceError::All(mirrors, origin, source)))
     }
 
-    async fn ask(&self, endpoint: &Endpoint) -> Result<Found, EndpointError> {
+    async fn ask(&self, endpoint: Endpoint) -> Result<Found, EndpointError> {
+        let session = self.session(&endpoint).await?;
+        let image = endpoint.image;
+        let version = image.version();
+        let manifest = session.manifest(&version, image.digest()).await;
+        let failed = |error| EndpointError::Manifest(version, image.name(), error);
+        let manifest = manifest.map_err(failed)?;
+        Ok(Found { manifest, session: Arc::new(session), image })
+    }
+
+    async fn session(&self, endpoint: &Endpoint) -> Result<Session, EndpointError> {
         if let Some(prefix) = &endpoint.blocked {
             return Err(EndpointError::Blocked(prefix.clone()));
         }
@@ -304,12 +333,7 @@ impl Puller {
             certificates: trust::places(certificates, registry),
         };
         let session = Session::open(http, endpoint, access).await;
-        let session = session.map_err(|error| EndpointError::Ping(registry.to_owned(), error))?;
-        let version = image.version();
-        let manifest = session.manifest(&version, image.digest()).await;
-        let failed = |error| EndpointError::Manifest(version, image.name(), error);
-        let manifest = manifest.map_err(failed)?;
-        Ok(Found { manifest, session: Arc::new(session), image: image.clone() })
+        session.map_err(|error| EndpointError::Ping(registry.to_owned(), error))
     }
 
     async fn read(&self, found: Found, demand: Option<&Demand>) -> Result<Image, CopyError> {

@@ -91,10 +91,15 @@ impl RequestError {
 
     /// Returns whether the server answered that there is no such thing.
     pub(crate) fn is_not_found(&self) -> bool {
+        self.status() == Some(404)
+    }
+
+    /// Returns the status that the server answered with.
+    pub(super) fn status(&self) -> Option<u16> {
         match self {
-            Self::Answer { status, .. } => *status == 404,
-            Self::Explained { cause, .. } => cause.is_not_found(),
-            _ => false,
+            Self::Answer { status, .. } => Some(*status),
+            Self::Explained { cause, .. } => cause.status(),
+            _ => None,
         }
     }
 

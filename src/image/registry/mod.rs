@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_RANGE, CONTENT_TYPE, HeaderName, RANGE};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Method, Response, StatusCode};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ mod upload;
 pub(crate) use access::Access;
 pub use error::RequestError;
 use redirect::{Redirects, is_same_host};
-use request::{answer, body, send, transport, url};
+use request::{answer, ask, body, send, transport, url};
 
 /// A broken download is resumed if at least this many bytes arrived since the last time ...
 const RESUME_BYTES: u64 = 1 << 20;
@@ -101,7 +101,24 @@ impl Session {
         Self { actions: "pull,push", ..self }
     }
 
-    /// Returns the manifest of `version`, a tag or a digest.
+    /// Asks whether there is a manifest of `version`, a tag or a digest. A HEAD request is no pull for
+    /// those that count them; a refusal has its words only as the answer of a GET request.
+    ///
+    /// Nothing of the answer is used, so that it may come from another host.
+    pub(crate) async fn probe(&self, version: &str) -> Result<(), RequestError> {
+        let path = format!("manifests/{version}");
+        let headers = [(ACCEPT, manifest::ACCEPT.join(", "))];
+        let asked = self.ask(&Method::HEAD, &path, &headers, Redirects::AnyHost).await;
+        match asked.as_ref().err().and_then(RequestError::status) {
+            Some(400..=428 | 430..=499 | 501) => {
+                self.get(&path, &headers, Redirects::AnyHost).await.map(drop)
+            }
+            _ => asked.map(drop),
+        }
+    }
+
+    /// Returns the manifest of `version`, a tag or a digest. One whose digest is known may come from
+    /// another host.
     pub(crate) async fn manifest(
         &self,
         version: &str,
@@ -110,7 +127,8 @@ impl Session {
         let path = format!("manifests/{version}");
         let accept = manifest::ACCEPT.join(", ");
         let headers = [(ACCEPT, accept)];
-        let response = self.get(&path, &headers, Redirects::SameHost).await?;
+        let allowed = expected.map_or(Redirects::SameHost, |_| Redirects::AnyHost);
+        let response = self.get(&path, &headers, allowed).await?;
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         let announced = header("docker-content-digest");
         let content_type = header(CONTENT_TYPE.as_str());
@@ -208,12 +226,23 @@ impl Session {
         headers: &[(HeaderName, String)],
         allowed: Redirects,
     ) -> Result<Response, RequestError> {
+        self.ask(&Method::GET, path, headers, allowed).await
+    }
+
+    async fn ask(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &[(HeaderName, String)],
+        allowed: Redirects,
+    ) -> Result<Response, RequestError> {
         let asked = async {
             let url = url(&format!("{}/v2/{}/{path}", self.base, self.repository))?;
             let mut scope = None;
             loop {
                 let token = self.authorization(scope.as_deref()).await?;
-                let response = send(&self.http, &url, headers, token.as_ref(), allowed).await?;
+                let sent = token.as_ref();
+                let response = ask(&self.http, method, &url, headers, sent, allowed).await?;
                 if response.status().is_success() {
                     return Ok(response);
                 }
@@ -235,7 +264,7 @@ impl Session {
                         continue;
                     }
                 }
-                return Err(self.refusal(response, token.as_ref()).await);
+                return Err(self.refusal(response, sent).await);
             }
         };
         asked.await.map_err(|error| self.access.explain(error, &self.base))

@@ -1,8 +1,8 @@
 //! Which redirects of a registry are followed.
 //!
 //! A registry is chosen by whoever writes a catalog, so its responses must not decide which hosts
-//! are contacted: only the bytes of blobs, which are verified by their digests, may come from
-//! another one.
+//! are contacted: only blobs, and manifests that are asked for by digest, may come from another one,
+//! because they are verified.
 //!
 //! Source: catalogs.md 8.3.
 
@@ -51,7 +51,7 @@ pub(super) fn location(
     } else if at.scheme() == "https" && next.scheme() == "http" {
         "it leads from https to http"
     } else if allowed == Redirects::SameHost && !is_same_host(at, &next) {
-        "only blobs may be on another host"
+        "only what has a digest may be on another host"
     } else {
         return Ok(Some(next));
     };
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn blobs_may_be_elsewhere_but_not_in_the_clear() {
+    fn what_is_verified_may_be_elsewhere_but_not_in_the_clear() {
         let followed = |to| follow(FROM, to, Redirects::AnyHost).is_ok();
         assert!(followed("https://b.io/x") && followed("https://a.io:444/x"));
         assert!(!followed("http://b.io/x") && !followed("ftp://b.io/x"));
@@ -117,8 +117,8 @@ mod tests {
     fn both_hosts_are_named() {
         assert_eq!(
             follow(FROM, "https://b.io:5000/x", Redirects::SameHost).unwrap_err(),
-            "redirect from \"https://a.io\" to \"https://b.io:5000\" refused: only blobs may be on \
-             another host"
+            "redirect from \"https://a.io\" to \"https://b.io:5000\" refused: only what has a \
+             digest may be on another host"
         );
     }
 

@@ -19,10 +19,22 @@ const MAX_FAILED_TRIES: u32 = 3;
 /// Longest wait before a request is sent again.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// Sends a GET request and follows redirects as `allowed`. Credentials are sent to the host of
-/// `url` only; the URL of a response shows whether it came from another host.
+/// Sends a GET request as [`ask`] does.
 pub(super) async fn send(
     http: &Client,
+    url: &Url,
+    headers: &[(HeaderName, String)],
+    authorization: Option<&SecretString>,
+    allowed: Redirects,
+) -> Result<Response, RequestError> {
+    ask(http, &Method::GET, url, headers, authorization, allowed).await
+}
+
+/// Sends a request without a body and follows redirects as `allowed`. Credentials are sent to the host
+/// of `url` only; the URL of a response shows whether it came from another host.
+pub(super) async fn ask(
+    http: &Client,
+    method: &Method,
     url: &Url,
     headers: &[(HeaderName, String)],
     mut authorization: Option<&SecretString>,
@@ -30,7 +42,7 @@ pub(super) async fn send(
 ) -> Result<Response, RequestError> {
     let mut at = url.clone();
     for _ in 0..=MAX_REDIRECTS {
-        let response = persist(http, &at, headers, authorization).await?;
+        let response = persist(http, method, &at, headers, authorization).await?;
         let next = redirect::target(&at, response.status(), response.headers(), allowed)?;
         let Some(next) = next else { return Ok(response) };
         if !is_same_host(url, &next) {
@@ -42,16 +54,17 @@ pub(super) async fn send(
     Err(RequestError::Refused(format!("stopped after {MAX_REDIRECTS} redirects")))
 }
 
-/// Sends a GET request, and retries it where that is useful.
+/// Sends a request, and retries it where that is useful.
 async fn persist(
     http: &Client,
+    method: &Method,
     url: &Url,
     headers: &[(HeaderName, String)],
     authorization: Option<&SecretString>,
 ) -> Result<Response, RequestError> {
     let mut tries = 0;
     loop {
-        let mut request = http.request(Method::GET, url.clone());
+        let mut request = http.request(method.clone(), url.clone());
         for (name, value) in headers {
             request = request.header(name, value);
         }
@@ -61,7 +74,8 @@ async fn persist(
         let result = request.send().await;
         tries += 1;
         let Some(wait) = wait(&result, tries) else {
-            return result.map_err(|err| transport("Get", url, &err));
+            let name = if *method == Method::HEAD { "Head" } else { "Get" };
+            return result.map_err(|err| transport(name, url, &err));
         };
         // Without the query: where blobs are stored it may hold a signature.
         let host = host(url.as_str());

@@ -142,7 +142,7 @@ async fn cases(stranger: &Registry) -> Vec<Case> {
     let elsewhere = || stranger.address.clone();
     let refused = Refusal::Status;
     let bad = Refusal::Realm("ftp://h.io/token".into());
-    let moved = "only blobs may be on another host";
+    let moved = "only what has a digest may be on another host";
     let token = Refusal::TokenElsewhere(elsewhere());
     let manifest = Refusal::ManifestElsewhere(elsewhere());
     vec![

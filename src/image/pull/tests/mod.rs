@@ -15,6 +15,7 @@ mod credentials;
 mod redirects;
 
 struct Request {
+    method: String,
     path: String,
     headers: BTreeMap<String, String>,
     body: String,
@@ -80,7 +81,8 @@ fn respond(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Answer) -> io::R
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut line = String::new();
     reader.read_line(&mut line)?;
-    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
@@ -91,7 +93,12 @@ fn respond(mut stream: TcpStream, handler: &dyn Fn(&Request) -> Answer) -> io::R
     let length = headers.get("content-length").map_or(0, |it| it.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let answer = handler(&Request { path, headers, body: String::from_utf8(body).unwrap() });
+    let body = String::from_utf8(body).unwrap();
+    let request = Request { method, path, headers, body };
+    let mut answer = handler(&request);
+    if request.method == "HEAD" {
+        answer.cut = Some(0);
+    }
     write!(stream, "HTTP/1.1 {} X\r\nConnection: close\r\n", answer.status)?;
     write!(stream, "Content-Length: {}\r\n", answer.body.len())?;
     for (name, value) in &answer.headers {
@@ -335,6 +342,42 @@ async fn silence_ends_with_the_pulls_time() {
     scene.puller.config.catalog.pull = Duration::from_millis(50);
     let err = scene.pull().await.unwrap_err();
     assert_eq!(err.to_string(), "pulling took longer than 50ms");
+}
+
+// Docker Hub counts each GET request for a manifest as a pull
+#[rstest]
+#[case::there(200, "/v2/r/manifests/t", &["HEAD"], None)]
+#[case::absent(404, "/v2/r/manifests/t", &["HEAD", "GET"], Some("not found: no"))]
+#[case::refused(403, "/v2/r/manifests/t", &["HEAD", "GET"], Some("not found: no"))]
+#[case::no_head(405, "HEAD", &["HEAD", "GET"], None)]
+#[case::not_implemented(501, "HEAD", &["HEAD", "GET"], None)]
+#[case::broken(500, "/v2/r/manifests/t", &["HEAD"], Some("500 Internal Server Error"))]
+#[tokio::test]
+async fn a_probe_is_no_pull(
+    #[case] status: u16,
+    #[case] of: &'static str,
+    #[case] methods: &[&str],
+    #[case] want: Option<&str>,
+) {
+    let built = image();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked);
+    let registry = serve(move |request| {
+        if request.path != "/v2/" {
+            seen.lock().unwrap().push(request.method.clone());
+        }
+        if status != 200 && [request.path.as_str(), request.method.as_str()].contains(&of) {
+            return answer(status, r#"{"errors":[{"code":"NOT_FOUND","message":"no"}]}"#);
+        }
+        honest(&built, request)
+    });
+    let scene = scene(&registry);
+    let error = scene.puller.probe(&scene.image).await.err().map(|error| Chain(&error).to_string());
+    assert_eq!(*asked.lock().unwrap(), methods);
+    match want {
+        Some(want) => assert!(error.as_ref().is_some_and(|it| it.contains(want)), "{error:?}"),
+        None => assert_eq!(error, None),
+    }
 }
 
 // catalogs.md 8.3

@@ -21,9 +21,8 @@ fn challenge(registry: &str) -> Answer {
 #[rstest]
 #[case::ping("/v2/", 302)]
 #[case::tag("/v2/r/manifests/t", 307)]
-#[case::digest("/v2/r/manifests/sha256", 301)]
 #[tokio::test]
-async fn requests_for_other_things_than_blobs_go_to_no_other_host(
+async fn requests_for_things_without_a_digest_go_to_no_other_host(
     #[case] from: &'static str,
     #[case] status: u16,
 ) {
@@ -31,24 +30,58 @@ async fn requests_for_other_things_than_blobs_go_to_no_other_host(
     let there = built.clone();
     let (elsewhere, asked) = recorded(move |request| honest(&there, request));
     let target = elsewhere.clone();
-    let digest = built.digest();
     let registry = serve(move |request| {
-        if request.path == from || (from.len() > 5 && request.path.starts_with(from)) {
+        if request.path == from {
             return to(status, format!("http://{target}{}", request.path));
         }
         honest(&built, request)
     });
-    let mut scene = scene(&registry);
-    if from.ends_with("sha256") {
-        scene.image = scene.image.with_digest(digest);
-    }
-    let text = scene.text().await;
+    let text = scene(&registry).text().await;
     let want = format!(
-        "redirect from \"http://{registry}\" to \"http://{elsewhere}\" refused: only blobs may be on \
-         another host"
+        "redirect from \"http://{registry}\" to \"http://{elsewhere}\" refused: only what has a \
+         digest may be on another host"
     );
     assert!(text.ends_with(&want), "{text}");
     assert_eq!(*asked.lock().unwrap(), [""; 0]);
+}
+
+// catalogs.md 8.3, O8: registry.k8s.io sends everybody to another host
+#[rstest]
+#[case::as_asked(|_: &mut Vec<u8>| {}, None)]
+#[case::another(|body: &mut Vec<u8>| body.push(b' '), Some("content has digest"))]
+#[tokio::test]
+async fn a_manifest_by_digest_may_be_on_another_host(
+    #[case] change: fn(&mut Vec<u8>),
+    #[case] want: Option<&str>,
+) {
+    let built = image();
+    let (there, digest) = (built.clone(), built.digest());
+    let elsewhere = serve(move |request| {
+        if request.header("authorization").is_some() {
+            return answer(403, "");
+        }
+        let mut answer = honest(&there, request);
+        if request.path.contains("/manifests/") {
+            change(&mut answer.body);
+        }
+        answer
+    });
+    let registry = serve(move |request| match request.header("authorization") {
+        _ if request.path.starts_with("/token") => answer(200, r#"{"token":"t"}"#),
+        None => challenge(&request.headers["host"]),
+        Some(_) if request.path.contains("/manifests/") => {
+            to(307, format!("http://{elsewhere}{}", request.path))
+        }
+        Some(_) => honest(&built, request),
+    });
+    let mut scene = scene(&registry);
+    scene.credential(user("p"));
+    scene.puller.probe(&scene.image).await.unwrap();
+    scene.image = scene.image.with_digest(digest);
+    match want {
+        Some(want) => assert!(scene.text().await.contains(want)),
+        None => assert_eq!(scene.pull().await.unwrap(), b"content"),
+    }
 }
 
 // catalogs.md 8.3, deploying.md P23
@@ -128,7 +161,12 @@ async fn redirects_within_a_host_are_followed_with_credentials() {
         };
         honest(
             &built,
-            &Request { path: path.to_owned(), headers: BTreeMap::new(), body: String::new() },
+            &Request {
+                method: "GET".to_owned(),
+                path: path.to_owned(),
+                headers: BTreeMap::new(),
+                body: String::new(),
+            },
         )
     });
     let scene = scene(&registry);
