@@ -37,7 +37,7 @@ impl Classify for SecretError {
             401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             // On a write this is the namespace, which may appear at any time.
             404 => Disposition::Wait(NAMESPACE_DELAY),
-            _ => Disposition::Retry,
+            _ => self.0.disposition(),
         }
     }
 }
@@ -89,7 +89,8 @@ impl OwnedError {
 impl Classify for OwnedError {
     fn disposition(&self) -> Disposition {
         match self {
-            Self::Request(_) | Self::Crypto(_) | Self::TooLong(_) => Disposition::Retry,
+            Self::Request(error) => error.disposition(),
+            Self::Crypto(_) | Self::TooLong(_) => Disposition::Retry,
             Self::Secret(error) => error.disposition(),
             Self::Foreign { .. } => Disposition::Wait(COLLISION_DELAY),
             Self::Account(err) => err.disposition(),

@@ -379,28 +379,29 @@ fn over_quota(asked: &Asked) -> String {
     )
 }
 
-/// Returns the response of an API server that refuses a request.
+/// Returns the response of an API server that refuses a request. Its priority and fairness, which asks
+/// for a wait, says so in a header and in plain text.
 fn status(code: u16, retry_after: Option<u32>, message: &str) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",
         404 => "NotFound",
         409 => "Conflict",
-        429 => "TooManyRequests",
         503 => "ServiceUnavailable",
         504 => "Timeout",
         _ => "InternalError",
     };
-    let details = retry_after.map(|seconds| json!({"retryAfterSeconds": seconds}));
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason, "details": details,
-        "code": code,
-    })
-    .to_string();
+        "message": message, "reason": reason, "code": code,
+    });
+    let (type_, body) = match retry_after {
+        Some(_) => ("text/plain; charset=utf-8", format!("{message}\n")),
+        None => ("application/json", body.to_string()),
+    };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(code).expect("a status");
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(type_));
     if let Some(seconds) = retry_after {
         headers.insert(RETRY_AFTER, seconds.into());
     }

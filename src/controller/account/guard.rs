@@ -28,7 +28,7 @@ use olm_core::guard::{AccountPolicy, Policy, Reserved, ReservedAccount, in_force
 use olm_core::revision::Account;
 use tokio::sync::{OnceCell, watch};
 
-use crate::cluster::{self, ApiError, Sentence};
+use crate::cluster::{self, ApiError, Sentence, retry_after};
 use crate::telemetry::Metrics;
 
 /// The interval of checks of the policies without a change.
@@ -68,7 +68,7 @@ impl Classify for GuardError {
         match self {
             Self::Reserved(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             Self::NotInForce(_) | Self::ApproveNotInForce => Disposition::Wait(LOOK_AGAIN),
-            Self::Own(_) => Disposition::Retry,
+            Self::Own(error) => retry_after(&error.0).map_or(Disposition::Retry, Disposition::Wait),
         }
     }
 }

@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
 
-use crate::cluster::{ApiError, MAX_RIGHTS_DELAY};
+use crate::cluster::{ApiError, MAX_RIGHTS_DELAY, retry_after};
 
 pub use guard::{Guard, GuardError};
 pub use review::{Known, Reviews, held};
@@ -49,7 +49,9 @@ impl Classify for AccountError {
     fn disposition(&self) -> Disposition {
         match self {
             // The account may be made, or the controller's rights repaired, at any time.
-            Self::NotFound(_) | Self::Lookup(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+            Self::NotFound(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+            Self::Lookup(error) => retry_after(&error.0)
+                .map_or(Disposition::RetryWithin(MAX_RIGHTS_DELAY), Disposition::Wait),
             Self::Name(_) => Disposition::Terminal(olm_api::conditions::Reason::Blocked),
         }
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use olm_core::error::{Classify, Disposition, MAX_RETRY_AFTER, first_of};
+use olm_core::error::{Classify, Disposition, first_of};
 use olm_core::object::Identity;
 
-use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message};
+use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message, retry_after};
 
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
@@ -159,26 +159,18 @@ fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
 }
 
 fn disposition(err: &kube::Error) -> Disposition {
-    let kube::Error::Api(status) = err else { return Disposition::Retry };
-    match status.code {
+    match code(err) {
         401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
         // On a write this is the namespace, which may appear at any time.
         404 => Disposition::Wait(FLAT_DELAY),
-        429 => {
-            let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-            // A webhook may have written it.
-            Disposition::Wait(Duration::from_secs(u64::from(after.max(1))).min(MAX_RETRY_AFTER))
-        }
-        _ => Disposition::Retry,
+        _ => retry_after(err).map_or(Disposition::Retry, Disposition::Wait),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use kube::core::Status;
-    use kube::core::response::StatusDetails;
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
 
@@ -215,19 +207,6 @@ mod tests {
             let error = ApplyError::of("applying", errors);
             assert_eq!(error.disposition(), disposition, "{error}");
         }
-    }
-
-    // decision 7
-    #[rstest]
-    #[case::none(0, Duration::from_secs(1))]
-    #[case::as_asked(7, Duration::from_secs(7))]
-    #[case::in_a_year(31_536_000, MAX_RETRY_AFTER)]
-    fn retry_after_is_obeyed_within_limits(#[case] seconds: u32, #[case] waits: Duration) {
-        let details: StatusDetails =
-            serde_json::from_value(json!({"retryAfterSeconds": seconds})).unwrap();
-        let status = Status::failure("later", "TooManyRequests").with_code(429);
-        let error = kube::Error::Api(Box::new(status.with_details(details)));
-        assert_eq!(ApplyError::from(error).disposition(), Disposition::Wait(waits));
     }
 
     const NO_RIGHT: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:ns:sa\" \

@@ -8,7 +8,7 @@ use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
 
 use super::store::StoreError;
-use crate::cluster::{MAX_RIGHTS_DELAY, RequestError};
+use crate::cluster::RequestError;
 use crate::credentials::PullSecretError;
 
 /// Why a ClusterCatalog is not as its spec wants it. The texts are upstream's.
@@ -92,14 +92,13 @@ impl Classify for CatalogError {
             | Self::Filled(_) => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
-            // The Secret may be labelled at any time.
-            Self::PullSecret(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+            Self::PullSecret(error) => error.disposition(),
+            Self::Request(error) => error.disposition(),
             Self::Replica(_)
             | Self::Lost(..)
             | Self::Elsewhere(..)
             | Self::Removed
             | Self::Changed
-            | Self::Request(_)
             | Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)

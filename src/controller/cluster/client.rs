@@ -9,9 +9,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
+use http::response::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use kube::Client;
 use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
 
 use crate::backoff::jittered;
 use crate::term::{NotLeading, Term};
@@ -142,8 +145,34 @@ async fn answer(client: Client, request: Request<Body>) -> Result<Response<Body>
     if streams {
         return Ok(Response::from_parts(head, body));
     }
-    let body = Body::from(body.collect_bytes().await?);
-    Ok(Response::from_parts(head, body))
+    let body = body.collect_bytes().await?;
+    let asked = with_retry_after(&head, &body);
+    Ok(Response::from_parts(head, asked.map_or_else(|| body.into(), Body::from)))
+}
+
+/// Returns the body of a refusal with the wait that only its header asks for: priority and fairness,
+/// and an API server that stops, answer in plain text, and kube keeps no headers of an error.
+fn with_retry_after(head: &Parts, body: &[u8]) -> Option<Vec<u8>> {
+    let seconds = head.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    if !head.status.is_client_error() && !head.status.is_server_error() {
+        return None;
+    }
+    let mut status = serde_json::from_slice(body).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(body);
+        Status::failure(text.trim(), "").with_code(head.status.as_u16())
+    });
+    let details = status.details.get_or_insert_with(|| StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: seconds,
+    });
+    if details.retry_after_seconds == 0 {
+        details.retry_after_seconds = seconds;
+    }
+    serde_json::to_vec(&status).ok()
 }
 
 /// Returns whether a request is a watch, which stays.
@@ -162,8 +191,10 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;
     use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
+    use olm_cluster::message;
     use rstest::rstest;
 
+    use super::super::retry_after;
     use super::*;
 
     const LIMIT: Duration = Duration::from_millis(50);
@@ -249,15 +280,28 @@ mod tests {
         assert_eq!(sent.load(Ordering::SeqCst), requests);
     }
 
+    // decision 7: priority and fairness answers in plain text
+    #[rstest]
+    #[case::text("Too many requests, please try again later.\n", 7)]
+    #[case::status(r#"{"message":"Too many requests, please try again later.","code":429}"#, 7)]
+    #[case::details(
+        r#"{"message":"Too many requests, please try again later.","code":429,
+            "details":{"retryAfterSeconds":9}}"#,
+        9
+    )]
     #[tokio::test]
-    async fn a_server_that_asks_for_a_wait_gets_it() {
-        let (client, sent) = answering(LIMITS, |_| {
+    async fn a_server_that_asks_for_a_wait_gets_it(
+        #[case] body: &'static str,
+        #[case] seconds: u64,
+    ) {
+        let (client, sent) = answering(LIMITS, move |_| {
             let busy = Response::builder().status(StatusCode::TOO_MANY_REQUESTS);
-            let answer = busy.header(RETRY_AFTER, "7").body(axum::body::Body::empty());
-            ready(answer.map_err(Failure::from))
+            ready(busy.header(RETRY_AFTER, "7").body(body.into()).map_err(Failure::from))
         });
         let read = Api::<ConfigMap>::default_namespaced(client).get("x").await;
-        assert!(read.is_err());
+        let error = read.expect_err("it is busy");
+        assert_eq!(retry_after(&error), Some(Duration::from_secs(seconds)));
+        assert_eq!(message(&error), "Too many requests, please try again later.");
         assert_eq!(sent.load(Ordering::SeqCst), 1);
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube::runtime::watcher;
 use olm_cluster::{ApiError, message};
-use olm_core::error::{Classify, Disposition, joined, plain};
+use olm_core::error::{Classify, Disposition, MAX_RETRY_AFTER, joined, plain};
 
 /// Longest delay after a refusal for lack of rights, which may be granted at any time (decision 7).
 pub const MAX_RIGHTS_DELAY: Duration = Duration::from_mins(2);
@@ -33,6 +33,21 @@ impl RequestError {
     pub fn code(&self) -> u16 {
         self.source.code()
     }
+
+    /// Returns how long the API server asks to wait, if it does.
+    pub fn retry_after(&self) -> Option<Duration> {
+        retry_after(&self.source.0)
+    }
+}
+
+/// Returns how long the API server asks to wait before a request is sent again (decision 7); after a
+/// 429 it is 1 s even if it does not say.
+pub fn retry_after(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let asked = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    let waits = status.code == 429 || status.code >= 500 && asked > 0;
+    // A webhook may have written it.
+    waits.then(|| Duration::from_secs(asked.max(1).into()).min(MAX_RETRY_AFTER))
 }
 
 /// Why a request with a time limit of its own failed.
@@ -57,7 +72,7 @@ pub async fn ended_after<T>(
 
 impl Classify for RequestError {
     fn disposition(&self) -> Disposition {
-        Disposition::Retry
+        self.retry_after().map_or(Disposition::Retry, Disposition::Wait)
     }
 
     fn is_conflict(&self) -> bool {
@@ -145,6 +160,27 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("looking")]
     struct Looking(#[source] kube::Error);
+
+    // decision 7
+    #[rstest]
+    #[case::busy(429, None, Disposition::Wait(Duration::from_secs(1)))]
+    #[case::busy_for_no_time(429, Some(0), Disposition::Wait(Duration::from_secs(1)))]
+    #[case::busy_for_a_while(429, Some(7), Disposition::Wait(Duration::from_secs(7)))]
+    #[case::busy_for_a_year(429, Some(31_536_000), Disposition::Wait(MAX_RETRY_AFTER))]
+    #[case::stopping(503, Some(7), Disposition::Wait(Duration::from_secs(7)))]
+    #[case::broken(503, Some(0), Disposition::Retry)]
+    #[case::refused(403, Some(7), Disposition::Retry)]
+    fn retry_after_is_obeyed_within_limits(
+        #[case] code: u16,
+        #[case] seconds: Option<u32>,
+        #[case] want: Disposition,
+    ) {
+        let details = seconds.map(|seconds| serde_json::json!({"retryAfterSeconds": seconds}));
+        let status = Status::failure("later", "").with_code(code);
+        let status = Status { details: serde_json::from_value(details.into()).unwrap(), ..status };
+        let error = RequestError::doing("listing pods")(kube::Error::Api(status.boxed()));
+        assert_eq!(error.disposition(), want);
+    }
 
     // plugin.md 1.3: what the API server said, once
     #[rstest]

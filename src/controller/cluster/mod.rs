@@ -31,7 +31,10 @@ pub use connections::connect;
 pub use counted::counted;
 #[cfg(test)]
 pub(crate) use error::refusal;
-pub use error::{Failure, MAX_RIGHTS_DELAY, RequestError, Sentence, ended_after, is_denied};
+pub use error::{
+    Failure, MAX_RIGHTS_DELAY, RequestError, Sentence, ended_after, is_denied,
+    retry_after,
+};
 pub use kinds::{Kind, Kinds};
 pub use olm_cluster::{ApiError, code, join_bounded, message};
 pub use restored::noticing;

@@ -23,6 +23,7 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use olm_api::keys::{label, policy};
+use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
 use olm_image::{Proxies, Puller, Source, Stamp};
 use tokio::sync::watch;
@@ -30,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::account;
-use crate::cluster::{RequestError, Sentence};
+use crate::cluster::{MAX_RIGHTS_DELAY, RequestError, Sentence};
 use follow::{follow, only};
 use known::{Known, add};
 use secret::Held;
@@ -67,6 +68,17 @@ pub enum PullSecretError {
     /// It is not known whether the Secret exists.
     #[error(transparent)]
     Lookup(RequestError),
+}
+
+impl Classify for PullSecretError {
+    fn disposition(&self) -> Disposition {
+        // The Secret may be labelled at any time.
+        let labelled = Disposition::RetryWithin(MAX_RIGHTS_DELAY);
+        match self {
+            Self::Lookup(error) => error.retry_after().map_or(labelled, Disposition::Wait),
+            Self::Name(_) | Self::NotOffered(_) => labelled,
+        }
+    }
 }
 
 /// Something the watches bring.

@@ -48,7 +48,8 @@ impl Classify for TakeOverError {
     fn disposition(&self) -> Disposition {
         match self {
             Self::Earlier { .. } => Disposition::Terminal(Reason::Blocked),
-            Self::Release(_) | Self::Request(_) | Self::Write(_) => Disposition::Retry,
+            Self::Request(error) | Self::Write(WriteError::Request(error)) => error.disposition(),
+            Self::Release(_) | Self::Write(_) => Disposition::Retry,
         }
     }
 }

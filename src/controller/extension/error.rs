@@ -16,7 +16,7 @@ use olm_image::PullError;
 
 use super::before::TakeOverError;
 use crate::account::{AccountError, GuardError};
-use crate::cluster::{ApiError, RequestError};
+use crate::cluster::{ApiError, RequestError, retry_after};
 use crate::credentials::PullSecretError;
 use crate::owned::OwnedError;
 use crate::reconcile::TooLong;
@@ -25,6 +25,9 @@ use crate::revision::WriteError;
 /// Failures that a person repairs are looked at again at least this often, should the watch on
 /// what repairs them have missed it (decision 7).
 const REPAIRABLE: Duration = Duration::from_mins(2);
+
+/// What follows from a missing account or right.
+const RIGHTS: Disposition = Disposition::RetryWithin(REPAIRABLE);
 
 /// The interval of reconciles during a pull, in case its end is missed.
 const PULLING: Duration = Duration::from_mins(1);
@@ -248,18 +251,20 @@ impl Classify for ExtensionError {
                 Disposition::Wait(Duration::from_secs(10))
             }
             // Rights of the account may come at any time.
-            Self::AccountMissing { .. } | Self::Account(_) | Self::Repairable(_) => {
-                Disposition::RetryWithin(REPAIRABLE)
-            }
+            Self::AccountMissing { .. } => RIGHTS,
+            Self::Account(error) => retry_after(&error.0).map_or(RIGHTS, Disposition::Wait),
+            Self::Repairable(error) => error.retry_after().map_or(RIGHTS, Disposition::Wait),
             Self::Operator(_) => Disposition::RetryWithin(OPERATOR),
             Self::ActAs(error) => error.disposition(),
             Self::Guard(error) => error.disposition(),
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
             Self::TakeOver(error) => error.disposition(),
-            Self::Revisions(_) | Self::Request(_) | Self::TooLong(_) | Self::Orphaned(_) => {
-                Disposition::Retry
+            Self::Revisions(error) | Self::Orphaned(error) => {
+                retry_after(&error.0).map_or(Disposition::Retry, Disposition::Wait)
             }
+            Self::Request(error) => error.disposition(),
+            Self::TooLong(_) => Disposition::Retry,
         }
     }
 
@@ -293,8 +298,8 @@ impl Classify for ContentError {
                 Disposition::Terminal(Reason::Blocked)
             }
             Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
-            // The Secret may be labelled at any time; the cluster changed so that the check passes.
-            Self::PullSecret(_) => Disposition::RetryWithin(REPAIRABLE),
+            Self::PullSecret(error) => error.disposition(),
+            // The cluster may be changed at any time so that the check passes.
             Self::Held(hold) => match hold.awaits {
                 // Asking costs many requests, and a change of rights or of the approval calls.
                 Some(Awaited::Permissions | Awaited::Approval) => Disposition::Wait(REPAIRABLE),
@@ -306,7 +311,8 @@ impl Classify for ContentError {
             Self::Pulling(_) => Disposition::Wait(PULLING),
             Self::Bundle(error) if error.is_of_size() => Disposition::Terminal(Reason::Blocked),
             // As upstream: the catalog may offer another bundle tomorrow (decision 20).
-            Self::Bundle(_) | Self::Read(_) | Self::Stored(_) => Disposition::Retry,
+            Self::Bundle(_) | Self::Stored(_) => Disposition::Retry,
+            Self::Read(error) => error.disposition(),
             Self::Render(error) => error.disposition(),
             Self::Revision(error) => error.disposition(),
             Self::Write(error) => error.disposition(),
