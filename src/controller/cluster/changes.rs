@@ -12,7 +12,7 @@ use kube::{Api, Resource};
 use olm_cluster::code;
 use serde::de::DeserializeOwned;
 
-use super::error::Sentence;
+use super::error::{Repeated, Sentence};
 use crate::backoff::WatchDelays;
 
 /// Objects of tenants in one page of a list: each may have 256 KiB of annotations, and as much again
@@ -50,7 +50,9 @@ pub fn watched<K>(
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    let watching = settled(watcher(api, config), WatchDelays::default());
+    // It begins anew before each list, those that fail included.
+    let is_read = |event: &Event<K>| !matches!(event, Event::Init);
+    let watching = settled(watcher(api, config), WatchDelays::default(), is_read);
     watching.map_ok(move |event| event.modify(|object| lean(object.meta_mut())))
 }
 
@@ -60,7 +62,7 @@ pub fn named<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>> + Send
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    let found = settled(watch_object(api, name), WatchDelays::default());
+    let found = settled(watch_object(api, name), WatchDelays::default(), |_| true);
     found.filter_map(|found| ready(found.ok()))
 }
 
@@ -98,16 +100,19 @@ where
 fn settled<T: Send>(
     watching: impl Stream<Item = watcher::Result<T>> + Send,
     delays: impl Backoff,
+    is_read: impl Fn(&T) -> bool + Send,
 ) -> impl Stream<Item = watcher::Result<T>> + Send {
-    watching.backoff(delays).filter(|event| {
+    let mut failure = Repeated::default();
+    watching.backoff(delays).filter(move |event| {
         match event {
             Err(error) if is_forbidden(error) => {
-                tracing::warn!(error = %Sentence(error), "watch refused");
+                failure.log(Sentence(error).to_string(), "watch refused");
             }
             Err(error) if is_unreadable(error) => {
-                tracing::warn!(error = %Sentence(error), "watch cannot be read");
+                failure.log(Sentence(error).to_string(), "watch cannot be read");
             }
             Err(error) => tracing::debug!(error = %Sentence(error), "watch interrupted"),
+            Ok(event) if is_read(event) => failure.over(),
             Ok(_) => {}
         }
         ready(event.is_ok())
@@ -135,10 +140,13 @@ fn is_unreadable(error: &watcher::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
     use std::time::{Duration, Instant};
 
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::ResourceExt as _;
+    use kube::core::Status;
     use kube::runtime::reflector;
 
     use super::*;
@@ -204,12 +212,47 @@ mod tests {
         fn reset(&mut self) {}
     }
 
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    // deploying.md 2.8
+    #[tokio::test]
+    async fn a_missing_right_gives_one_warning() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        let _logged = tracing::subscriber::set_default(subscriber);
+        let refused = || {
+            let status = Status::failure("pods is forbidden", "Forbidden").with_code(403);
+            let error = watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()));
+            [Ok(Event::<u8>::Init), Err(error)]
+        };
+        let events = [refused(), refused(), [Ok(Event::Init), Ok(Event::InitDone)], refused()];
+        let events = stream::iter(events.into_iter().flatten());
+        let is_read = |event: &Event<u8>| !matches!(event, Event::Init);
+        settled(events, At(Duration::ZERO), is_read).collect::<Vec<_>>().await;
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("pods is forbidden").count(), 2, "{text}");
+    }
+
     // What delayed a whole controller for more than a minute after an outage of the API server.
     #[tokio::test]
     async fn a_failing_watch_delays_no_other() {
         let failing = stream::repeat_with(|| Err::<u8, _>(watcher::Error::NoResourceVersion));
-        let failing = settled(failing, At(Duration::from_hours(1))).boxed();
-        let working = settled(stream::iter([Ok(1), Ok(2)]), At(Duration::ZERO)).boxed();
+        let failing = settled(failing, At(Duration::from_hours(1)), |_| true).boxed();
+        let working = stream::iter([Ok(1), Ok(2)]);
+        let working = settled(working, At(Duration::ZERO), |_| true).boxed();
         let started = Instant::now();
         // This is how a kube Controller treats its streams.
         let merged = stream::select_all([failing, working]).backoff(At(Duration::from_hours(1)));

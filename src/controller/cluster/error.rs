@@ -80,6 +80,25 @@ impl Classify for RequestError {
     }
 }
 
+/// A failure that is logged once, however often it repeats.
+#[derive(Debug, Default)]
+pub struct Repeated(String);
+
+impl Repeated {
+    /// Logs a failure unless it is the same as the last one.
+    pub fn log(&mut self, error: String, message: &'static str) {
+        if error != self.0 {
+            tracing::warn!(error, "{message}");
+            self.0 = error;
+        }
+    }
+
+    /// Has the next failure logged, whatever it is.
+    pub fn over(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// A failure with its causes on one line, as [`olm_core::error::Chain`] prints it, for what holds a failed request or a
 /// failed watch as the client has it: what the API server said stands there once, and nothing of the
 /// client's own text.

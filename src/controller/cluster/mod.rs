@@ -32,7 +32,7 @@ pub use counted::counted;
 #[cfg(test)]
 pub(crate) use error::refusal;
 pub use error::{
-    Failure, MAX_RIGHTS_DELAY, RequestError, Sentence, ended_after, is_denied,
+    Failure, MAX_RIGHTS_DELAY, Repeated, RequestError, Sentence, ended_after, is_denied,
     retry_after,
 };
 pub use kinds::{Kind, Kinds};

@@ -21,7 +21,7 @@ pub(super) fn only(name: &str) -> watcher::Config {
 
 /// Watches objects and keeps of each what `read` makes of it, by name. Yields all of them after
 /// every change, or the code with which the API server refuses to show them as long as nothing is
-/// known: after a restart it refuses everything for a moment.
+/// known, once as long as it is the same: after a restart it refuses everything for a moment.
 pub(super) fn follow<K, T>(
     api: Api<K>,
     config: watcher::Config,
@@ -33,6 +33,7 @@ where
 {
     let mut known: Option<BTreeMap<String, T>> = None;
     let mut listed = BTreeMap::new();
+    let mut refused = None;
     watcher(api, config).backoff(WatchDelays::default()).filter_map(move |event| {
         let change = match event {
             Ok(Event::Init) => {
@@ -57,7 +58,11 @@ where
                 known.remove(&object.name_any());
                 Some(Ok(known.clone()))
             }
-            Err(error) if known.is_none() => refusal(&error).map(Err),
+            Err(error) if known.is_none() => {
+                let code = refusal(&error).filter(|code| refused != Some(*code));
+                refused = code.or(refused);
+                code.map(Err)
+            }
             Err(error) => {
                 tracing::debug!(error = %Sentence(&error), "watch interrupted");
                 None

@@ -15,14 +15,15 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::keys::name::{self, CA_BUNDLE};
 use olm_api::keys::{label, manager};
+use olm_core::error::Chain;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::plan::{Change, plan};
-use super::{Failure, Identity, LONGEST, MAKING, RETRY, tell_replaced, until};
-use crate::cluster::{RequestError, as_manager, code, named};
+use super::{Identity, LONGEST, MAKING, RETRY, tell_replaced, until};
+use crate::cluster::{Repeated, RequestError, as_manager, code, named};
 use crate::x509::{Authority, Data, Step};
 
 /// Shortest time between two rounds.
@@ -51,7 +52,7 @@ impl Keeper {
             named(maps, name::PUBLISHED_CA).map(drop),
         ));
         let mut shutdown = pin!(shutdown);
-        let mut failure = Failure::default();
+        let mut failure = Repeated::default();
         loop {
             let secret = self.secret.borrow_and_update().clone();
             let pause = match self.keep(&client, secret).await {
@@ -60,7 +61,7 @@ impl Keeper {
                     pause
                 }
                 Err(error) => {
-                    failure.log(&error, "the serving CA cannot be kept");
+                    failure.log(Chain(&*error).to_string(), "the serving CA cannot be kept");
                     RETRY
                 }
             };

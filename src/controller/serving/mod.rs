@@ -24,7 +24,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use olm_api::conditions::Reason;
-use olm_core::error::Chain;
 use tokio::sync::watch;
 
 use crate::catalog::Published;
@@ -100,22 +99,4 @@ async fn tell_replaced(client: &Client, secret: &Secret, why: &str) {
 /// Returns how long to wait for a moment; not at all if it is over.
 fn until(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(moment.duration_since(now)).unwrap_or_default().min(LONGEST)
-}
-
-/// Logs a failure once, however often it repeats.
-#[derive(Debug, Default)]
-struct Failure(String);
-
-impl Failure {
-    fn log(&mut self, error: &anyhow::Error, message: &'static str) {
-        let error = Chain(&**error).to_string();
-        if error != self.0 {
-            tracing::warn!(error, "{message}");
-            self.0 = error;
-        }
-    }
-
-    fn over(&mut self) {
-        self.0.clear();
-    }
 }

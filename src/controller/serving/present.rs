@@ -10,13 +10,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use olm_api::keys::name;
+use olm_core::error::Chain;
 use tokio::sync::watch;
 
 use super::keep::create;
 use super::plan::{Leaf, PROFILE, signer, turn};
-use super::{CHECK, Failure, Identity, MAKING, RETRY, tell_replaced, until};
+use super::{CHECK, Identity, MAKING, RETRY, tell_replaced, until};
 use crate::catalog::Published;
-use crate::cluster::{RequestError, code, named};
+use crate::cluster::{Repeated, RequestError, code, named};
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
 use crate::telemetry::{CertificateKind, Metrics};
@@ -45,7 +46,7 @@ impl Presenter {
     /// It needs no lease: where there is no CA, the first one who sees that makes one.
     pub async fn run(mut self) {
         let mut secrets = pin!(named(self.secrets(), name::SERVING_CA));
-        let mut failure = Failure::default();
+        let mut failure = Repeated::default();
         let mut secret = loop {
             match tokio::time::timeout(PATIENCE, secrets.next()).await {
                 Ok(Some(secret)) => break secret,
@@ -63,7 +64,7 @@ impl Presenter {
                     pause
                 }
                 Err(error) => {
-                    failure.log(&error, "no serving certificate can be issued");
+                    failure.log(Chain(&*error).to_string(), "no serving certificate can be issued");
                     RETRY
                 }
             };
