@@ -109,6 +109,14 @@ impl Context {
         self.store.content_of(catalog)
     }
 
+    /// Notes how much the stored content of a catalog holds, also what an earlier process has stored.
+    pub(super) fn measure(&self, catalog: &ClusterCatalog) {
+        if let Some(content) = self.content(catalog) {
+            let (blobs, dropped) = (content.index().len(), content.dropped());
+            self.metrics.stored_catalog(&content.origin().catalog, blobs, dropped);
+        }
+    }
+
     /// Returns whether the content of an image is stored for exactly this object.
     pub(super) fn holds(&self, catalog: &ClusterCatalog, image: &str) -> bool {
         let content = self.content(catalog);

@@ -167,6 +167,7 @@ impl Follower {
         let name = catalog.name_any();
         let Some(reference) = served(catalog) else { return self.drop_unserved(catalog).await };
         if self.ctx.holds(catalog, reference) {
+            self.ctx.measure(catalog);
             return Ok(());
         }
         let registry = Registry::of(&self.ctx, catalog).await;
@@ -183,6 +184,7 @@ impl Follower {
             }
         }
         if self.ctx.holds(catalog, reference) {
+            self.ctx.measure(catalog);
             self.failing.put(&name, None);
             self.backoff.forget(&name);
         } else {

@@ -149,6 +149,7 @@ async fn converge(
         },
     };
     let findings = content.as_ref().and_then(|content| content.findings());
+    ctx.measure(catalog);
     if let Some(findings) = findings {
         ctx.metrics.examined_catalog(&name, findings);
     }
