@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use kube::Client;
 use olm_api::ClusterCatalog;
 use olm_api::keys::manager;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use super::error::CatalogError;
 use super::plan::{CatalogFailure, Memory};
 use super::store::{Content, Store};
 use super::turns::Turns;
@@ -31,6 +32,8 @@ pub struct Context {
     /// The start of this process.
     pub(super) began: Timestamp,
     pub(super) turns: Turns,
+    /// Set when no reconcile is to wait any more for what is not ours.
+    pub(super) stopping: watch::Sender<bool>,
     /// A permit for each write on disk that is under way.
     writes: Arc<Semaphore>,
     /// The memory of catalogs, by name.
@@ -67,9 +70,22 @@ impl Context {
             reconciler,
             began: Timestamp::now(),
             turns: Turns::default(),
+            stopping: watch::Sender::new(false),
             writes: Arc::new(Semaphore::new(MAX_WRITES as usize)),
             memories: ByKey::default(),
             failures: ByKey::default(),
+        }
+    }
+
+    /// Does work that writes nothing, unless the process stops meanwhile: a registry may take minutes.
+    pub(super) async fn unless_stopping<T>(
+        &self,
+        work: impl Future<Output = Result<T, CatalogError>>,
+    ) -> Result<T, CatalogError> {
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            done = work => done,
+            _ = stopping.wait_for(|stopping| *stopping) => Err(CatalogError::Stopping),
         }
     }
 

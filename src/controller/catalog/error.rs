@@ -70,6 +70,9 @@ pub enum CatalogError {
     /// The content of a catalog that is being deleted cannot be removed.
     #[error("finalizer {} failed", quote(keys::finalizer::DELETE_SERVER_CACHE))]
     Finalizer(#[source] StoreError),
+    /// The process stops; nothing is reported, the next one begins anew.
+    #[error("the controller is stopping")]
+    Stopping,
     /// Work on a thread of its own was cut short, as happens when the process stops.
     #[error("catalog work was interrupted")]
     Interrupted(#[source] tokio::task::JoinError),
@@ -102,6 +105,7 @@ impl Classify for CatalogError {
             | Self::Store(_)
             | Self::Remove(_)
             | Self::Finalizer(_)
+            | Self::Stopping
             | Self::Interrupted(_) => Disposition::Retry,
         }
     }

@@ -72,6 +72,11 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
     let garbage = tokio::spawn(garbage::collect_regularly(Arc::clone(&ctx), gc_interval));
+    let stop = Arc::clone(&ctx);
+    let shutdown = async move {
+        shutdown.await;
+        stop.stopping.send_replace(true);
+    };
     let catalogs = Api::<DeserializeGuard<ClusterCatalog>>::all(ctx.client.clone());
     let (store, writer) = reflector::store();
     ctx.metrics.follow_catalogs(store.clone());
@@ -129,6 +134,9 @@ async fn converge(
         return Ok(Some(left));
     }
     let result = enact(ctx, catalog, &plan).await;
+    if matches!(result, Err(CatalogError::Stopping)) {
+        return Ok(None);
+    }
     if result.is_err() {
         ctx.memories.put(&name, None);
     } else {

@@ -1,6 +1,7 @@
 //! The registry access for the images of one catalog, and the storing of their content.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -30,28 +31,33 @@ impl<'a> Registry<'a> {
     ) -> Result<Self, CatalogError> {
         let pull_secret = catalog.annotations().get(policy::PULL_SECRET);
         let puller = ctx.credentials.puller(pull_secret.map(String::as_str));
-        let puller = puller.await.map_err(CatalogError::PullSecret)?;
+        let puller = ctx.unless_stopping(async { puller.await.map_err(CatalogError::PullSecret) });
+        let puller = puller.await?;
         Ok(Self { ctx, catalog, puller })
     }
 
     /// Returns the digest that a reference names.
     pub(super) async fn resolve(&self, image: &str) -> Result<Resolved, CatalogError> {
         let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
-        let resolved = self.puller.resolve(&reference).await;
-        self.ctx.metrics.pulled(&resolved);
-        resolved.map_err(pull)
+        let resolved = async {
+            let resolved = self.puller.resolve(&reference).await;
+            self.ctx.metrics.pulled(&resolved);
+            resolved.map_err(pull)
+        };
+        self.ctx.unless_stopping(resolved).await
     }
 
     /// Returns an image by digest, unless the registry has it no more.
     pub(super) async fn still(&self, image: &str) -> Result<Option<Resolved>, CatalogError> {
         let reference: ImageRef = image.parse().map_err(CatalogError::Reference)?;
-        match self.puller.probe(&reference).await {
-            Err(error) if error.is_not_found() => {
+        let there = async { self.puller.probe(&reference).await.map_err(pull) };
+        match self.ctx.unless_stopping(there).await {
+            Err(CatalogError::Pull(error)) if error.is_not_found() => {
                 tracing::info!(image, "held content no longer exists");
                 Ok(None)
             }
             there => {
-                there.map_err(pull)?;
+                there?;
                 self.resolve(image).await.map(Some)
             }
         }
@@ -98,10 +104,13 @@ impl<'a> Registry<'a> {
         resolved: &Resolved,
         unpacked: Timestamp,
     ) -> Result<Staged, CatalogError> {
-        let _turn = self.ctx.turns.next(resolved.image().registry()).await;
-        let image = pull_catalog(&self.puller, resolved).await;
-        self.ctx.metrics.pulled(&image);
-        let image = image.map_err(pull)?;
+        let pulled = async {
+            let turn = self.ctx.turns.next(resolved.image().registry()).await;
+            let image = pull_catalog(&self.puller, resolved).await;
+            self.ctx.metrics.pulled(&image);
+            Ok((turn, image.map_err(pull)?))
+        };
+        let (_turn, image) = self.ctx.unless_stopping(pulled).await?;
         if image.directory_missing {
             tracing::warn!(directory = image.directory, "the image has no catalog directory");
         }
@@ -167,9 +176,13 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
+    use std::future::{pending, ready};
+    use std::net::TcpListener;
+    use std::path::Path;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use http::Request;
+    use http::{Request, Response};
     use kube::Client;
     use kube::client::Body;
     use olm_api::ClusterCatalogSpec;
@@ -182,6 +195,35 @@ mod tests {
     use crate::credentials::{GlobalPullSecret, RegistryCredentials};
     use crate::live::answer;
     use crate::telemetry::Metrics;
+
+    fn context(client: Client, folder: &Path) -> (Arc<Context>, Arc<Puller>) {
+        let store = Arc::new(Store::open(folder, Room::default()).unwrap());
+        let puller = Arc::new(Puller::new(PullConfig::default()));
+        let global = GlobalPullSecret::default();
+        let (system, base) = ("system".to_owned(), String::new());
+        let credentials =
+            RegistryCredentials::new(client.clone(), system, global, Arc::clone(&puller));
+        let ctx = Context::new(client, store, Arc::new(credentials), base, Metrics::default());
+        (Arc::new(ctx), puller)
+    }
+
+    // deploying.md 4.4
+    #[tokio::test]
+    async fn a_stop_waits_for_no_registry() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let image = format!("{}/c:v1", silent.local_addr().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let service =
+            tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, kube::Error>>());
+        let (ctx, puller) = context(Client::new(service, "default"), folder.path());
+        let catalog = ClusterCatalog::new("acme", ClusterCatalogSpec::default());
+        let registry = Registry { ctx: &ctx, catalog: &catalog, puller };
+        let mut asked = pin!(registry.resolve(&image));
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut asked).await.is_err());
+        ctx.stopping.send_replace(true);
+        assert!(matches!(asked.await, Err(CatalogError::Stopping)));
+    }
 
     // catalogs.md 2.4
     #[rstest]
@@ -196,22 +238,14 @@ mod tests {
             let live = json!({"name": "acme", "uid": "u", "annotations": annotations});
             ready(Ok::<_, kube::Error>(answer::found(&live)))
         });
-        let client = Client::new(service, "default");
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
-        let puller = Arc::new(Puller::new(PullConfig::default()));
-        let global = GlobalPullSecret::default();
-        let (system, base) = ("system".to_owned(), String::new());
-        let credentials =
-            RegistryCredentials::new(client.clone(), system, global, Arc::clone(&puller));
-        let (stored, credentials) = (Arc::clone(&store), Arc::new(credentials));
-        let ctx = Arc::new(Context::new(client, stored, credentials, base, Metrics::default()));
+        let (ctx, puller) = context(Client::new(service, "default"), folder.path());
         let mut catalog = ClusterCatalog::new("acme", ClusterCatalogSpec::default());
         catalog.metadata.uid = Some("u".to_owned());
         let registry = Registry { ctx: &ctx, catalog: &catalog, puller };
         let origin = origin(&catalog, "r.io/c@sha256:1", Timestamp::UNIX_EPOCH);
         let nothing = std::iter::empty::<Result<Blob<'_>, StoreError>>();
-        let staged = store.stage(origin, nothing).unwrap();
+        let staged = ctx.store.stage(origin, nothing).unwrap();
         assert_eq!(registry.place_newer(staged).await.is_ok(), served);
         assert_eq!(ctx.content(&catalog).is_some(), served);
         // deploying.md 9.1: as after a restart, with content that another process has stored

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use olm_test::prelude::*;
+use tokio::net::TcpListener;
 
 const EXTENSIONS: &str = "9c4404e7.operatorframework.io";
 const CATALOGS: &str = "catalogd-operator-lock";
@@ -345,6 +346,30 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let ours = writes_since(plane, killed + SENT_BEFORE);
     assert_eq!(ours[0].resource, "leases", "{ours:#?}");
     extension.delete().await;
+}
+
+// deploying.md 4.4: a registry that does not answer holds no lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_pulls_releases_its_lease_at_once() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let namespace = place(plane, "pulling");
+    let leases = leases(&cluster, &namespace);
+    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
+    let args = ["--components=catalogs", "--leader-elect", &lease];
+    let mut controller = start(plane, "pulling", &args).await;
+    held(&leases, CATALOGS, SOON, is_ours).await;
+    let registry = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = registry.local_addr().expect("an address");
+    let catalog = Catalog::create(plane, "pulling", &format!("{address}/silent:v1"));
+    let asked = tokio::time::timeout(SOON, registry.accept()).await;
+    let _connection = asked.expect("it is asked").expect("a connection");
+    controller.signal("TERM");
+    // Less than a connection may take to be made.
+    held(&leases, CATALOGS, Duration::from_secs(10), str::is_empty).await;
+    assert_eq!(controller.ended(SOON).await, 0);
+    catalog.merge(&json!({"metadata": {"finalizers": null}}));
+    plane.kubectl(&["delete", "clustercatalog", "pulling"]);
 }
 
 // deploying.md P29: a process that was frozen for longer than its lease writes nothing afterwards.
