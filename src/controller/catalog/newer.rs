@@ -155,7 +155,7 @@ impl Look<'_> {
         let served = self.ctx.content(self.catalog);
         let served = served.filter(|served| served.origin().reference == known.reference);
         let served = served.ok_or(CatalogError::Removed)?;
-        let staged = self.registry.stage(candidate, whole_seconds(Timestamp::now())).await?;
+        let staged = self.registry.stage_newer(candidate, whole_seconds(Timestamp::now())).await?;
         let compared = blocking(move || {
             let changes = staged.changes(&served)?;
             Ok((staged, suspects(&changes)))

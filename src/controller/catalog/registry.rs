@@ -9,12 +9,18 @@ use olm_api::ClusterCatalog;
 use olm_api::keys::policy;
 use olm_core::catalog::read;
 use olm_image::{ImageRef, PullError, Puller, Resolved, pull_catalog};
+use tokio::time::{Instant, sleep};
 
 use super::context::Context;
 use super::error::CatalogError;
 use super::store::{Blob, Origin, Staged, whole_seconds};
-use crate::cluster::RequestError;
+use crate::cluster::{RequestError, retry_after};
 use crate::live::is_as_read;
+
+/// For so long the API server is asked whether what was pulled is still wanted.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Pause before it is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The registry access for the images of one catalog.
 pub(super) struct Registry<'a> {
@@ -69,10 +75,11 @@ impl<'a> Registry<'a> {
         resolved: &Resolved,
         unpacked: Timestamp,
     ) -> Result<(), CatalogError> {
-        match self.missing(resolved, unpacked).await? {
-            Some(staged) => self.place(staged).await,
-            None => Ok(()),
+        if self.ctx.holds(self.catalog, &resolved.image().to_string()) {
+            return Ok(());
         }
+        let staged = self.stage(resolved, unpacked).await?;
+        self.place(staged).await
     }
 
     /// The same for content that nobody has taken before.
@@ -81,25 +88,25 @@ impl<'a> Registry<'a> {
         resolved: &Resolved,
         unpacked: Timestamp,
     ) -> Result<(), CatalogError> {
-        match self.missing(resolved, unpacked).await? {
-            Some(staged) => self.place_newer(staged).await,
-            None => Ok(()),
+        if self.ctx.holds(self.catalog, &resolved.image().to_string()) {
+            return Ok(());
         }
+        let staged = self.stage_newer(resolved, unpacked).await?;
+        self.place_newer(staged).await
     }
 
-    async fn missing(
+    /// Pulls newer content for [`Self::place_newer`], unless the API server would not answer that either.
+    pub(super) async fn stage_newer(
         &self,
         resolved: &Resolved,
         unpacked: Timestamp,
-    ) -> Result<Option<Staged>, CatalogError> {
-        if self.ctx.holds(self.catalog, &resolved.image().to_string()) {
-            return Ok(None);
-        }
-        self.stage(resolved, unpacked).await.map(Some)
+    ) -> Result<Staged, CatalogError> {
+        self.ctx.unless_stopping(self.check_unchanged(Duration::ZERO)).await?;
+        self.stage(resolved, unpacked).await
     }
 
     /// Pulls an image and writes its content to the disk, where it is not served yet.
-    pub(super) async fn stage(
+    async fn stage(
         &self,
         resolved: &Resolved,
         unpacked: Timestamp,
@@ -135,11 +142,25 @@ impl<'a> Registry<'a> {
 
     /// Serves what was staged, unless the catalog has changed since the pull began: it may be paused now.
     pub(super) async fn place_newer(&self, staged: Staged) -> Result<(), CatalogError> {
-        let same = is_as_read(&self.ctx.client, self.catalog).await;
-        if same.map_err(RequestError::doing("getting ClusterCatalog"))? {
-            return self.place(staged).await;
+        self.ctx.unless_stopping(self.check_unchanged(PATIENCE)).await?;
+        self.place(staged).await
+    }
+
+    /// Fails if the catalog has changed since it was read, or that is not known after `patience`.
+    async fn check_unchanged(&self, patience: Duration) -> Result<(), CatalogError> {
+        let until = Instant::now() + patience;
+        loop {
+            let error = match is_as_read(&self.ctx.client, self.catalog).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(CatalogError::Changed),
+                Err(error) => error,
+            };
+            let pause = retry_after(&error).unwrap_or(ASK_AGAIN);
+            if Instant::now() + pause > until {
+                return Err(RequestError::doing("getting ClusterCatalog")(error).into());
+            }
+            sleep(pause).await;
         }
-        Err(CatalogError::Changed)
     }
 
     async fn place(&self, staged: Staged) -> Result<(), CatalogError> {
@@ -227,16 +248,22 @@ mod tests {
 
     // catalogs.md 2.4
     #[rstest]
-    #[case::as_before(json!({}), true)]
-    #[case::paused_meanwhile(json!({(policy::PAUSED): "true"}), false)]
+    #[case::as_before(json!({}), 0, true)]
+    #[case::not_known_at_first(json!({}), 1, true)]
+    #[case::paused_meanwhile(json!({(policy::PAUSED): "true"}), 0, false)]
     #[tokio::test]
     async fn what_was_pulled_is_served_unless_the_catalog_has_changed(
         #[case] annotations: Value,
+        #[case] failures: usize,
         #[case] served: bool,
     ) {
+        let sent = AtomicUsize::new(0);
         let service = tower::service_fn(move |_: Request<Body>| {
+            if sent.fetch_add(1, Ordering::SeqCst) < failures {
+                return ready(Err(kube::Error::Service("cut".into())));
+            }
             let live = json!({"name": "acme", "uid": "u", "annotations": annotations});
-            ready(Ok::<_, kube::Error>(answer::found(&live)))
+            ready(Ok(answer::found(&live)))
         });
         let folder = tempfile::tempdir().unwrap();
         let (ctx, puller) = context(Client::new(service, "default"), folder.path());
