@@ -9,8 +9,9 @@
 //! [`bundle::pull_bundle`]. `push`, behind a feature, is for tests and the demo.
 //!
 //! No environment variables are read here, and nothing from an image is ever created on the machine
-//! under a name the image chose. Redirects leave the host of a registry only for blobs, for which
-//! digests vouch. The program must install a TLS provider before the first pull.
+//! under a name the image chose. Redirects leave the host of a registry only for blobs and
+//! manifests for which digests vouch, and where nothing of the answer is used. The program must install
+//! a TLS provider before the first pull.
 
 mod archive;
 pub mod attachments;
