@@ -28,7 +28,7 @@ use olm_core::guard::{AccountPolicy, Policy, Reserved, ReservedAccount, in_force
 use olm_core::revision::Account;
 use tokio::sync::{OnceCell, watch};
 
-use crate::cluster::{self, ApiError, Sentence, retry_after};
+use crate::cluster::{self, ApiError, Repeated, Sentence, retry_after};
 use crate::telemetry::Metrics;
 
 /// The interval of checks of the policies without a change.
@@ -143,14 +143,16 @@ impl Guard {
             changes::<ValidatingAdmissionPolicy>(&self.client),
             changes::<ValidatingAdmissionPolicyBinding>(&self.client),
         );
+        let mut failure = Repeated::default();
         loop {
             let pause = match self.look().await {
                 Ok(found) => {
+                    failure.over();
                     self.note(found);
                     RESYNC
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Sentence(&error), "admission policies cannot be read");
+                    failure.log(Sentence(&error).to_string(), "admission policies cannot be read");
                     // What was known may still hold; what never was known does not.
                     if self.enforced.borrow().is_none() {
                         self.note(self.looked_for().map(|policy| (policy, false)).collect());
