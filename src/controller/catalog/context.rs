@@ -78,14 +78,17 @@ impl Context {
     }
 
     /// Does work that writes nothing, unless the process stops meanwhile: a registry may take minutes.
-    pub(super) async fn unless_stopping<T>(
+    pub(super) fn unless_stopping<T: Send>(
         &self,
-        work: impl Future<Output = Result<T, CatalogError>>,
-    ) -> Result<T, CatalogError> {
+        work: impl Future<Output = Result<T, CatalogError>> + Send,
+    ) -> impl Future<Output = Result<T, CatalogError>> + Send {
+        let work = Box::pin(work);
         let mut stopping = self.stopping.subscribe();
-        tokio::select! {
-            done = work => done,
-            _ = stopping.wait_for(|stopping| *stopping) => Err(CatalogError::Stopping),
+        async move {
+            tokio::select! {
+                done = work => done,
+                _ = stopping.wait_for(|stopping| *stopping) => Err(CatalogError::Stopping),
+            }
         }
     }
 

@@ -134,13 +134,10 @@ async fn converge(
         return Ok(Some(left));
     }
     let result = enact(ctx, catalog, &plan).await;
-    if matches!(result, Err(CatalogError::Stopping)) {
-        return Ok(None);
-    }
-    if result.is_err() {
-        ctx.memories.put(&name, None);
-    } else {
-        ctx.failures.put(&name, None);
+    match &result {
+        Err(CatalogError::Stopping) => return Ok(None),
+        Err(_) => drop(ctx.memories.put(&name, None)),
+        Ok(_) => drop(ctx.failures.put(&name, None)),
     }
     // Status is written on every path, so a failure is never visible only in the log.
     let content = ctx.content(catalog);

@@ -267,7 +267,8 @@ impl Session {
                 return Err(self.refusal(response, sent).await);
             }
         };
-        asked.await.map_err(|error| self.access.explain(error, &self.base))
+        // Boxed, because it is a part of every pull.
+        Box::pin(asked).await.map_err(|error| self.access.explain(error, &self.base))
     }
 
     /// Keeps a challenge if there was none yet: where some repositories are public, the ping need not
