@@ -125,8 +125,9 @@ impl Attempt<'_> {
         if let Some(before) = known.and_then(|all| predecessor(set, &all)) {
             return Ok(turn(before));
         }
-        let policy = self.uninstall_policy();
-        if let Some((outcome, next)) = self.uninstall_block(policy).await? {
+        let siblings = ctx.list_siblings(set).await?;
+        let policy = self.uninstall_policy(&siblings);
+        if let Some((outcome, next)) = self.uninstall_block(policy, &siblings).await? {
             return Ok(Settled::again(Some(outcome), next));
         }
         if let Some(before) = predecessor(set, &ctx.list_siblings(set).await?) {
@@ -134,7 +135,7 @@ impl Attempt<'_> {
         }
         match self.uninstall(policy).await {
             Err(err) if is_identity_failure(&err) => {
-                let loses_crds = self.would_lose_crds(policy).await?;
+                let loses_crds = self.would_lose_crds(policy, &siblings).await?;
                 let text = Chain(&err).to_string();
                 match self.out_of_patience(&err) {
                     Some(next) => Ok(Settled::again(Some(Outcome::Failed(text)), next)),

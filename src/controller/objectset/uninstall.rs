@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, ResourceExt as _};
+use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_cluster::content;
 use olm_core::error::Chain;
 use olm_core::object::Object;
@@ -69,6 +70,14 @@ fn aging(why: &str, known: Duration) -> Option<(Outcome, Duration)> {
     (!left.is_zero()).then(|| (Outcome::Removing(text), left.min(COUNTED_AGAIN)))
 }
 
+/// Returns what the bundles of an extension ask for: that of the revision that goes, and those in use,
+/// because a CRD that has users' objects may be of each of them.
+fn asked_policies(set: &ClusterObjectSet, siblings: &[ClusterObjectSet]) -> Vec<UninstallPolicy> {
+    let in_use = |one: &&ClusterObjectSet| one.spec.lifecycle_state == LifecycleState::Active;
+    let asking = siblings.iter().filter(in_use).chain([set]);
+    asking.flat_map(|one| asked_uninstall_policies(one.annotations())).collect()
+}
+
 /// Returns whether objects certainly exist.
 fn is_some(instances: &Instances) -> bool {
     matches!(instances, Instances::Counted(1..))
@@ -76,10 +85,10 @@ fn is_some(instances: &Instances) -> bool {
 
 impl Attempt<'_> {
     /// Returns what becomes of the CRDs of the revision that is being deleted, and of their objects.
-    pub(super) fn uninstall_policy(&self) -> UninstallPolicy {
+    pub(super) fn uninstall_policy(&self, siblings: &[ClusterObjectSet]) -> UninstallPolicy {
         let Self { ctx, set, extension } = *self;
         let recorded = set.annotations();
-        let asked = asked_uninstall_policies(recorded);
+        let asked = asked_policies(set, siblings);
         let default = ctx.settings.uninstall;
         let names_one = extension_reference(&set.metadata).is_some();
         match extension.extension() {
@@ -97,11 +106,12 @@ impl Attempt<'_> {
     pub(super) async fn uninstall_block(
         &self,
         policy: UninstallPolicy,
+        siblings: &[ClusterObjectSet],
     ) -> Result<Option<(Outcome, Duration)>, ObjectSetError> {
         if policy == UninstallPolicy::Delete {
             return Ok(None);
         }
-        let (crds, owners) = self.installed_crds().await?;
+        let (crds, owners) = self.installed_crds(siblings).await?;
         let blocked = |text| (Outcome::Blocked(text), BLOCKED_LOOK);
         if policy == UninstallPolicy::RetainCrds {
             return Ok(crds.iter().find_map(cannot_stay).map(blocked));
@@ -185,8 +195,10 @@ impl Attempt<'_> {
     pub(super) async fn would_lose_crds(
         &self,
         policy: UninstallPolicy,
+        siblings: &[ClusterObjectSet],
     ) -> Result<bool, ObjectSetError> {
-        Ok(policy == UninstallPolicy::RetainCrds && !self.installed_crds().await?.0.is_empty())
+        Ok(policy == UninstallPolicy::RetainCrds
+            && !self.installed_crds(siblings).await?.0.is_empty())
     }
 
     /// Returns what removes objects as the account of the revision.
@@ -199,9 +211,11 @@ impl Attempt<'_> {
     /// Returns the CRDs that an extension or its revisions control and that are not being deleted, and
     /// the UIDs of those owners. They are read as the controller: neither a lost account nor
     /// lost content nor a lost label hides one.
-    async fn installed_crds(&self) -> Result<(Vec<Object>, BTreeSet<String>), ObjectSetError> {
+    async fn installed_crds(
+        &self,
+        siblings: &[ClusterObjectSet],
+    ) -> Result<(Vec<Object>, BTreeSet<String>), ObjectSetError> {
         let Self { ctx, set, extension } = *self;
-        let siblings = ctx.list_siblings(set).await?;
         let owners: BTreeSet<String> = siblings
             .iter()
             .chain([set])
@@ -301,7 +315,9 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
+    use olm_api::keys::annotation;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
@@ -317,6 +333,32 @@ mod tests {
     ) {
         let found = aging("forbidden", Duration::from_secs(known));
         assert_eq!(found.map(|(_, next)| next), next.map(Duration::from_secs));
+    }
+
+    // applying.md 7.3
+    #[rstest]
+    #[case::rolling_out_without(&[("RetainCRDs", "Active"), ("", "Active")], &["RetainCRDs"])]
+    #[case::rolling_out_with_another(
+        &[("BlockIfInstances", "Active"), ("RetainCRDs", "Active")],
+        &["BlockIfInstances", "RetainCRDs"]
+    )]
+    #[case::replaced(&[("RetainCRDs", "Archived"), ("", "Active")], &[])]
+    fn every_bundle_in_use_is_asked(#[case] given: &[(&str, &str)], #[case] want: &[&str]) {
+        let sets: Vec<ClusterObjectSet> = (1..)
+            .zip(given)
+            .map(|(number, (word, state))| {
+                let property = json!([{"type": uninstall::PROPERTY, "value": word}]).to_string();
+                serde_json::from_value(json!({
+                    "metadata": {"name": format!("e-{number}"), "uid": format!("u{number}"),
+                        "annotations": {annotation::PROPERTIES: property}},
+                    "spec": {"revision": number, "lifecycleState": state,
+                        "collisionProtection": "Prevent"}}))
+                .unwrap()
+            })
+            .collect();
+        let (last, others) = sets.split_last().unwrap();
+        let asked = asked_policies(last, others);
+        assert_eq!(asked.into_iter().map(<&str>::from).collect::<Vec<_>>(), want);
     }
 
     fn unknown() -> Instances {

@@ -255,3 +255,20 @@ async fn the_author_of_a_bundle_cannot_lift_the_default_of_the_administrator() {
     scene.annotate(UNINSTALL, "Delete");
     extension.gone().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_installed_bundle_asks_for_counts_while_another_rolls_out() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    let (cluster, _controller) = cluster::started("", &["--default-uninstall-policy=Delete"]).await;
+    let word = [("1.0.0", json!({"type": "olm.uninstallPolicy", "value": "RetainCRDs"}))];
+    let entries = chain(&["1.0.0", "1.1.0"]);
+    let scene = Scene::set_with(cluster, "authorkeeps", &bundles, &entries, &word).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let crd = scene.package.crd();
+    let one = scene.make_instance(&crd, &[]);
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    applied(&scene, 2).await;
+    scene.delete("background");
+    extension.gone().await;
+    assert_eq!(scene.uid(&crd, "one"), one);
+}
