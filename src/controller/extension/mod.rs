@@ -128,7 +128,7 @@ async fn unheld(
 /// Does what can be done, and returns what came of it.
 async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     // The state comes first, so that `Installed` is truthful whatever else fails.
-    let revisions = match ctx.revisions.of(extension).await {
+    let mut revisions = match ctx.revisions.of(extension).await {
         Ok(revisions) => revisions,
         Err(error) => return ExtensionError::Revisions(ApiError(error)).into(),
     };
@@ -137,6 +137,8 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     // Each step needs what the one before it found; the first that fails is the last.
     let steps = async {
         let (valid, account) = deadline.hold(observe::observe(ctx, extension, &revisions)).await?;
+        let recording = ctx.revisions.record_account(&account, &mut revisions);
+        deadline.hold::<_, ExtensionError>(async { Ok(recording.await?) }).await?;
         let attempt = Attempt {
             ctx,
             extension: valid,

@@ -12,9 +12,9 @@ use olm_api::keys::{annotation, label, manager, name};
 use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_cluster::{read_secrets, resolve};
 use olm_core::revision::{
-    Change, ContentSecret, Desired, Extension, build, check_annotations, compare, has_finalizer,
-    needs_patch, next_number, number_after, orphan_mark, outdated, pack, rebuild,
-    referenced_secrets, revision_name,
+    Account, Change, ContentSecret, Desired, Extension, build, check_annotations, compare,
+    has_finalizer, needs_patch, next_number, number_after, orphan_mark, outdated, pack, rebuild,
+    recorded_account, referenced_secrets, revision_name,
 };
 use serde_json::json;
 
@@ -174,6 +174,31 @@ impl KnownRevisions {
         Ok(None)
     }
 
+    /// Records the account of an extension on its revisions that are not done and record another one, so
+    /// that they are maintained and removed as an account that is there, whatever holds the next.
+    pub async fn record_account(
+        &self,
+        account: &Account,
+        revisions: &mut [ClusterObjectSet],
+    ) -> Result<(), RequestError> {
+        let api = Api::<ClusterObjectSet>::all(self.client.clone());
+        let params = PatchParams::apply(manager::OPERATOR_CONTROLLER);
+        for set in revisions.iter_mut().filter(|set| !is_done(set)) {
+            if recorded_account(set).is_none_or(|recorded| recorded == *account) {
+                continue;
+            }
+            let patch = json!({"metadata": {"uid": set.uid(), "annotations": {
+                annotation::SERVICE_ACCOUNT_NAME: account.name,
+                annotation::SERVICE_ACCOUNT_NAMESPACE: account.namespace,
+            }}});
+            let name = set.name_any();
+            let patched = api.patch(&name, &params, &Patch::Merge(patch)).await;
+            *set = patched.map_err(RequestError::doing("recording the account of a revision"))?;
+            tracing::info!(revision = name, %account, "account of revision changed");
+        }
+        Ok(())
+    }
+
     /// Returns the revisions whose content is not complete and that are not done: until they are, only
     /// their content says what they installed.
     pub async fn without_content<'a>(
@@ -182,8 +207,7 @@ impl KnownRevisions {
     ) -> Result<Vec<&'a ClusterObjectSet>, WriteError> {
         let mut found = Vec::new();
         for set in revisions {
-            let done = set.spec.lifecycle_state == LifecycleState::Archived && !has_finalizer(set);
-            if done || self.has_content(set).await {
+            if is_done(set) || self.has_content(set).await {
                 continue;
             }
             let stored = self.stored_content(set).await?;
@@ -286,6 +310,11 @@ impl KnownRevisions {
             .map_err(RequestError::doing("setting owner of content Secret"))?;
         Ok(())
     }
+}
+
+/// Says whether a revision is archived and has removed what it installed.
+fn is_done(set: &ClusterObjectSet) -> bool {
+    set.spec.lifecycle_state == LifecycleState::Archived && !has_finalizer(set)
 }
 
 fn same_references(
@@ -444,6 +473,58 @@ mod tests {
             known.of(&extension).await.unwrap().iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["e-1"]);
         assert_eq!(asked.lock().unwrap().last(), Some(&"list"));
+    }
+
+    // applying.md 4.5
+    #[tokio::test]
+    async fn every_revision_that_is_not_done_records_the_account_of_the_extension() {
+        let account = |name: &str| Account { namespace: "ns".to_owned(), name: name.to_owned() };
+        let set = |name: &str, state: LifecycleState, finalizer: Option<&str>, by: &str| {
+            let mut set = build(&desired(), name, 1, &pack(name, &[]).unwrap(), "olmv1-system");
+            set.spec.lifecycle_state = state;
+            set.metadata.finalizers = finalizer.map(|it| vec![it.to_owned()]);
+            let recorded = [
+                (annotation::SERVICE_ACCOUNT_NAME, by),
+                (annotation::SERVICE_ACCOUNT_NAMESPACE, "ns"),
+            ];
+            set.annotations_mut()
+                .extend(recorded.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            set
+        };
+        let held = Some(olm_api::keys::finalizer::TEARDOWN);
+        let mut sets = [
+            set("e-1", LifecycleState::Archived, None, "old"),
+            set("e-2", LifecycleState::Archived, held, "old"),
+            set("e-3", LifecycleState::Active, held, "old"),
+            set("e-4", LifecycleState::Active, held, "new"),
+        ];
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let service = tower::service_fn({
+            let (asked, sets) = (Arc::clone(&asked), sets.clone());
+            move |request: Request<Body>| {
+                let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+                let mut found = sets.iter().find(|set| set.name_any() == name).unwrap().clone();
+                asked.lock().unwrap().push(name);
+                async move {
+                    let body = request.into_body().collect_bytes().await.unwrap();
+                    let patch: serde_json::Value = serde_json::from_slice(&body).unwrap();
+                    let changed = patch["metadata"]["annotations"].clone();
+                    let changed: BTreeMap<String, String> =
+                        serde_json::from_value(changed).unwrap();
+                    found.annotations_mut().extend(changed);
+                    let found = serde_json::to_vec(&found).unwrap();
+                    Ok::<_, kube::Error>(Response::new(Body::from(found)))
+                }
+            }
+        });
+        let client = Client::new(service, "default");
+        let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
+        for _ in 0..2 {
+            known.record_account(&account("new"), &mut sets).await.unwrap();
+            assert_eq!(*asked.lock().unwrap(), ["e-2", "e-3"]);
+        }
+        let recorded = sets.map(|set| recorded_account(&set).unwrap().name);
+        assert_eq!(recorded, ["old", "new", "new", "new"]);
     }
 
     // ours: content may be lost before its revision got the finalizer

@@ -3,6 +3,7 @@
 use olm_api::keys::policy::{CRD_SAFETY_ALLOW as ALLOW, CRD_SAFETY_REASON as REASON};
 use olm_test::package;
 use olm_test::prelude::*;
+use olm_test::scene::grant;
 
 /// How soon a change of a CRD is noticed; the delay of attempts grows to minutes.
 const NOTICED: Duration = Duration::from_mins(1);
@@ -120,5 +121,53 @@ async fn an_install_over_a_wider_crd_is_refused_until_the_crd_changes() {
     })
     .await;
     extension.installed("1.0.0").await;
+    extension.delete().await;
+}
+
+/// Makes another account with the rights for these bundles.
+fn hire(scene: &Scene, bundles: &[Bundle], account: &str) {
+    let folders: Vec<_> = bundles.iter().map(|bundle| scene.folder(bundle)).collect();
+    grant(scene.cluster.plane, &folders, &scene.name, account, &[]);
+}
+
+// applying.md 4.5
+#[tokio::test(flavor = "multi_thread")]
+async fn another_account_maintains_what_is_installed_while_an_update_is_held_or_rolls_out() {
+    let suffix = "rehired";
+    let bundles = [
+        bundle("1.0.0", suffix, None).with_second_config_map(),
+        bundle("1.1.0", suffix, Some(10)),
+        bundle("1.2.0", suffix, None),
+    ];
+    let cluster = cluster::with_controller().await;
+    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
+    let (name, plane) = (scene.name.clone(), scene.cluster.plane);
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    let held = "maximum constraint added when there was none previously : 10";
+    extension.shows("Progressing", "True", "Retrying", held).await;
+
+    hire(&scene, &bundles, "second");
+    // The name cannot be changed, but be cleared and set.
+    extension.patch_spec(json!({"serviceAccount": null})).await;
+    extension.patch_spec(json!({"serviceAccount": {"name": "second"}})).await;
+    plane.run(&format!("delete serviceaccount {ACCOUNT} -n {name}"));
+    let records = |set: &Value| {
+        let key = "olm.operatorframework.io/service-account-name";
+        set["metadata"]["annotations"][key] == "second"
+    };
+    scene.until("it records the account", "clusterobjectset", &scene.revision(1), records).await;
+    extension.shows("Progressing", "True", "Retrying", held).await;
+    scene.is_repaired().await;
+
+    hire(&scene, &bundles, "third");
+    plane.run(&format!("delete serviceaccount second -n {name}"));
+    let catalog = json!({"version": "1.2.0", "upgradeConstraintPolicy": "SelfCertified"});
+    extension.patch_spec(json!({"serviceAccount": null})).await;
+    let third = json!({"serviceAccount": {"name": "third"}, "source": {"catalog": catalog}});
+    extension.patch_spec(third).await;
+    extension.installed("1.2.0").await;
+    // The first revision removes what the new one has not.
+    scene.gone("configmap", &scene.package.second_config_map()).await;
     extension.delete().await;
 }
