@@ -269,7 +269,7 @@ impl Cluster {
         let (state, revisions) = future::join(self.state(), self.revisions(name)).await;
         let (defaults, revisions) = (state?.controller().defaults(), revisions?);
         let (policy, now) = (Policy::of(extension.annotations(), defaults)?, Timestamp::now());
-        let back = going_back(&policy, &revisions, now)?;
+        let back = going_back(&policy, extension, &revisions, now)?;
         let mut question = Question::of(valid, policy, back.as_ref(), &revisions, now);
         if question.asks_what_ran(&revisions) {
             // What may not be read is not known.

@@ -179,7 +179,7 @@ impl Attempt<'_> {
         let policy = Policy::of(annotations, ctx.settings.defaults())?;
         let extras = self.deadline.hold(ctx.extras(&policy)).await?;
         let now = Timestamp::now();
-        let back = going_back(&policy, self.revisions, now)?;
+        let back = going_back(&policy, self.extension.object, self.revisions, now)?;
         let mut question = Question::of(self.extension, policy, back.as_ref(), self.revisions, now);
         self.deadline.hold(self.recall(&mut question)).await?;
         let mut outcome = Outcome {

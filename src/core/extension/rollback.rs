@@ -9,7 +9,7 @@ use olm_api::keys::policy;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 
 use super::Policy;
-use super::rollout::{Rollout, ongoing_rollout};
+use super::rollout::{Rollout, is_as_asked, ongoing_rollout};
 use crate::revision::{BundleRecord, Origin, has_succeeded, is_late, recorded_generation, states};
 use crate::status::{Note, find};
 
@@ -38,7 +38,7 @@ pub enum RollbackError {
 
 /// Returns what is gone back to: what annotation `rollback-to` names, else, where `on-failure` says
 /// so, what was installed before the newest rollout failed. That happens once: a rollout that goes
-/// back is never gone back from.
+/// back is never gone back from. A changed spec is followed first, also where the way back is refused.
 ///
 /// `revisions` is sorted by number.
 ///
@@ -46,6 +46,7 @@ pub enum RollbackError {
 /// Where the annotation names a revision that is not there or was never rolled out.
 pub fn going_back<'a>(
     wanted: &Policy,
+    extension: &ClusterExtension,
     revisions: &'a [ClusterObjectSet],
     now: Timestamp,
 ) -> Result<Option<Return<'a>>, RollbackError> {
@@ -55,7 +56,8 @@ pub fn going_back<'a>(
         return wanted.rollback_to.map_or(Ok(None), |number| Err(unknown(number, &[])));
     };
     let Some(number) = wanted.rollback_to else {
-        return Ok(failed(wanted, revisions, newest, now));
+        let failed = is_as_asked(newest, extension) && is_late(newest, now);
+        return Ok(if failed { reverting(wanted, revisions, newest) } else { None });
     };
     let is_made = newest.spec.revision == number || Origin::of(newest).content_of == Some(number);
     let found = kept.find(|set| set.spec.revision == number);
@@ -77,18 +79,16 @@ fn unknown(number: i64, revisions: &[ClusterObjectSet]) -> RollbackError {
     RollbackError::Unknown { number, kept }
 }
 
-fn failed<'a>(
+fn reverting<'a>(
     wanted: &Policy,
     revisions: &'a [ClusterObjectSet],
-    newest: &'a ClusterObjectSet,
-    now: Timestamp,
+    failed: &'a ClusterObjectSet,
 ) -> Option<Return<'a>> {
-    let late = is_late(newest, now);
-    let is_return = Origin::of(newest).content_of.is_some();
+    let is_return = Origin::of(failed).content_of.is_some();
     let source = states(revisions).installed?;
-    (wanted.reverts && late && !is_return).then_some(Return {
+    (wanted.reverts && !is_return).then_some(Return {
         source,
-        failed: Some(newest),
+        failed: Some(failed),
         is_made: false,
     })
 }
@@ -220,6 +220,11 @@ mod tests {
         Origin { content_of: Some(content), ..Origin::default() }
     }
 
+    fn extension(generation: i64) -> ClusterExtension {
+        let extension = json!({"metadata": {"name": "e", "generation": generation}});
+        serde_json::from_value(extension).unwrap()
+    }
+
     // applying.md j3
     #[rstest]
     #[case::earlier("1", Ok((1, false)))]
@@ -245,7 +250,7 @@ mod tests {
         let revisions =
             [revision(1, true, &none), revision(2, false, &none), revision(5, true, &of(4))];
         let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
-        let got = going_back(&wanted, &revisions, LATE.parse().unwrap());
+        let got = going_back(&wanted, &extension(1), &revisions, LATE.parse().unwrap());
         let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
         let got = got.map_err(|error| error.to_string());
         assert_eq!(got, want.map(Some).map_err(str::to_owned));
@@ -253,19 +258,22 @@ mod tests {
 
     // applying.md F23: once, at the deadline, with the evidence
     #[rstest]
-    #[case::in_time("2026-01-01T00:09:00Z", "Rollback", &Origin::default(), None)]
-    #[case::late(LATE, "Rollback", &Origin::default(), Some(1))]
-    #[case::not_asked_for(LATE, "Keep", &Origin::default(), None)]
-    #[case::a_way_back(LATE, "Rollback", &of(1), None)]
+    #[case::in_time("2026-01-01T00:09:00Z", "Rollback", &Origin::default(), 1, None)]
+    #[case::late(LATE, "Rollback", &Origin::default(), 1, Some(1))]
+    #[case::not_asked_for(LATE, "Keep", &Origin::default(), 1, None)]
+    #[case::a_way_back(LATE, "Rollback", &of(1), 1, None)]
+    #[case::changed_spec(LATE, "Rollback", &Origin::default(), 2, None)]
     fn a_failed_roll_out_is_reverted_once(
         #[case] now: &str,
         #[case] word: &str,
         #[case] origin: &Origin,
+        #[case] generation: i64,
         #[case] want: Option<i64>,
     ) {
         let revisions = [revision(1, true, &Origin::default()), revision(2, false, origin)];
         let wanted = Policy::example(&[(policy::ON_FAILURE, word)]);
-        let back = going_back(&wanted, &revisions, now.parse().unwrap()).unwrap();
+        let extension = extension(generation);
+        let back = going_back(&wanted, &extension, &revisions, now.parse().unwrap()).unwrap();
         assert_eq!(back.map(|back| back.source.spec.revision), want);
         let Some(back) = back else { return };
         let reverted = back.origin().reverted;
@@ -285,8 +293,7 @@ mod tests {
     ) {
         let origin = Origin { reverted: Some(("p.v2".into(), "not ready".into())), ..of(1) };
         let revisions = [revision(3, true, &origin)];
-        let extension = json!({"metadata": {"name": "e", "generation": generation}});
-        let extension = serde_json::from_value(extension).unwrap();
+        let extension = extension(generation);
         let target = BundleRecord { name: target.to_owned(), ..BundleRecord::of(&revisions[0]) };
         let wanted = Policy::example(&[(policy::ON_FAILURE, "Rollback")]);
         let back = reverted(&wanted, &extension, &revisions, &target);

@@ -131,7 +131,7 @@ pub(super) fn taken_over(
 }
 
 /// Says whether a revision was made for the present spec.
-fn is_as_asked(revision: &ClusterObjectSet, extension: &ClusterExtension) -> bool {
+pub(super) fn is_as_asked(revision: &ClusterObjectSet, extension: &ClusterExtension) -> bool {
     let recorded = recorded_generation(revision);
     recorded.is_none_or(|recorded| Some(recorded) == extension.metadata.generation)
 }

@@ -316,3 +316,36 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
     extension.eventually("it is tried again", ROLLOUT, again).await;
     extension.delete().await;
 }
+
+// decision 6, applying.md F23
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "waits for a deadline: make test-full"]
+async fn a_changed_spec_is_followed_where_a_roll_out_cannot_be_taken_back() {
+    let (suffix, both) = ("norevert", [("v1", false), ("v2", true)]);
+    let bundles = [
+        Bundle::new("1.0.0").with_manifest(definition(suffix, &[("v1", true)])),
+        Bundle::new("1.1.0").with_manifest(definition(suffix, &both)).broken(),
+        Bundle::new("1.2.0").with_manifest(definition(suffix, &both)),
+    ];
+    let cluster = cluster::new().await;
+    cluster.plane.allow_short_deadlines();
+    let _controller = start(cluster.plane, suffix, &[]).await;
+    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    scene.annotate(ON_FAILURE, "Rollback");
+    extension.patch_spec(json!({"progressDeadlineMinutes": 1})).await;
+    let group = format!("{suffix}.example.com");
+    scene.cluster.plane.create(&json!({"apiVersion": format!("{group}/v1"), "kind": "Float",
+        "metadata": {"name": "one", "namespace": scene.name}}));
+    extension.patch_catalog(json!({"version": "1.1.0"})).await;
+    let is_refused = |found: &ClusterExtension| {
+        let lost = "storedVersionRemoval: stored versions removed : [v2]";
+        condition(found, "Progressing").is_some_and(|it| it.message.contains(lost))
+    };
+    extension.eventually("the way back is refused", PAST_DEADLINE, is_refused).await;
+    let further = json!({"version": "1.2.0", "upgradeConstraintPolicy": "SelfCertified"});
+    extension.patch_catalog(further).await;
+    extension.installed("1.2.0").await;
+    scene.cluster.plane.kubectl(&["delete", &format!("floats.{group}"), "one", "-n", &scene.name]);
+    extension.delete().await;
+}

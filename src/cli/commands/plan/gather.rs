@@ -89,7 +89,7 @@ pub(crate) async fn make(
     let said = said(extension, &snapshot.question, answer.as_ref());
     let revisions = cluster.revisions(&extension.name_any()).await?;
     let question = &mut snapshot.question;
-    let going = going_back(&question.policy, &revisions, question.now);
+    let going = going_back(&question.policy, extension, &revisions, question.now);
     let going = going.map_err(anyhow::Error::from)?.filter(|going| !going.is_made);
     if let (Some(going), None) = (going, to) {
         // It is made of what that revision holds, not of its bundle.
