@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use olm_api::conditions::{Reason, types};
 use olm_api::keys::policy;
-use olm_api::{ClusterExtension, ClusterObjectSet};
+use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 
 use super::Policy;
 use super::rollout::{Rollout, is_as_asked, ongoing_rollout};
@@ -59,7 +59,8 @@ pub fn going_back<'a>(
         let failed = is_as_asked(newest, extension) && is_late(newest, now);
         return Ok(if failed { reverting(wanted, revisions, newest) } else { None });
     };
-    let is_made = newest.spec.revision == number || Origin::of(newest).content_of == Some(number);
+    let holds = newest.spec.revision == number || Origin::of(newest).content_of == Some(number);
+    let is_made = holds && newest.spec.lifecycle_state == LifecycleState::Active;
     let found = kept.find(|set| set.spec.revision == number);
     let source = match found {
         _ if is_made => newest,
@@ -227,28 +228,33 @@ mod tests {
 
     // applying.md j3
     #[rstest]
-    #[case::earlier("1", Ok((1, false)))]
-    #[case::made("4", Ok((5, true)))]
-    #[case::the_newest("5", Ok((5, true)))]
+    #[case::earlier("1", LifecycleState::Active, Ok((1, false)))]
+    #[case::made("4", LifecycleState::Active, Ok((5, true)))]
+    #[case::the_newest("5", LifecycleState::Active, Ok((5, true)))]
+    #[case::archived("5", LifecycleState::Archived, Ok((5, false)))]
     #[case::failed(
         "2",
+        LifecycleState::Active,
         Err(
             "annotation policy.olm.operatorframework.io/rollback-to is invalid: revision 2 was never rolled out"
         )
     )]
     #[case::gone(
         "3",
+        LifecycleState::Active,
         Err(
             "annotation policy.olm.operatorframework.io/rollback-to is invalid: there is no revision 3: kept are 1, 2, 5"
         )
     )]
     fn an_earlier_revision_is_gone_back_to(
         #[case] number: &str,
+        #[case] state: LifecycleState,
         #[case] want: Result<(i64, bool), &str>,
     ) {
         let none = Origin::default();
-        let revisions =
+        let mut revisions =
             [revision(1, true, &none), revision(2, false, &none), revision(5, true, &of(4))];
+        revisions[2].spec.lifecycle_state = state;
         let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
         let got = going_back(&wanted, &extension(1), &revisions, LATE.parse().unwrap());
         let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
