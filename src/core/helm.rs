@@ -193,13 +193,19 @@ pub fn current(mut releases: Vec<Index>) -> Option<Index> {
 /// What Helm installed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Release {
-    secret: String,
+    /// Name of its index Secret.
+    pub secret: String,
     labels: BTreeMap<String, String>,
     properties: Option<String>,
     objects: Vec<Object>,
 }
 
 impl Release {
+    /// Returns the version of the bundle that was installed; empty where it is not recorded.
+    pub fn version(&self) -> &str {
+        self.labels.get(annotation::BUNDLE_VERSION).map(String::as_str).unwrap_or_default()
+    }
+
     /// Returns the revision that holds what the release installed. It may take every object: they
     /// are the extension's.
     pub fn desired(
@@ -383,6 +389,7 @@ mod tests {
         let index = Index::read("s", &labels("1", DEPLOYED), &data(first, r#"["other"]"#)).unwrap();
         assert_eq!(index.others, ["other"]);
         let release = index.release(&[rest.to_vec()]).unwrap();
+        assert_eq!(release.version(), "1.0.0");
         let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
             "metadata": {"name": "e", "uid": "u", "generation": 7},
             "spec": {"namespace": "ns",

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, PostParams};
 use olm_api::keys::{label, policy};
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::helm::{self, Index};
+use olm_core::helm::{self, Index, Release};
 use olm_core::revision::{
     Change, bundle_version, has_succeeded, is_of_classic, is_orphaned, is_rolled_out,
 };
@@ -110,13 +110,11 @@ impl Attempt<'_> {
         newest: &ClusterObjectSet,
     ) -> Result<(), TakeOverError> {
         let ctx = self.ctx;
-        let mut taken = self.revisions.iter().filter(|set| is_migrated(set));
-        let due = taken.any(|set| bundle_version(set) != bundle_version(newest));
         let name = self.extension.object.name_any();
         let secrets = ctx.helm_secrets();
-        if !due
-            || !is_rolled_out(self.revisions)
+        if !is_rolled_out(self.revisions)
             || !ctx.before.helm.has(&secrets, &name, false).await?
+            || !self.is_past_release(newest).await?
         {
             return Ok(());
         }
@@ -142,6 +140,16 @@ impl Attempt<'_> {
         Ok(())
     }
 
+    /// Returns whether the newest revision is of another version than the release, by the revision that
+    /// was made of it, or by itself once that has left the history.
+    async fn is_past_release(&self, newest: &ClusterObjectSet) -> Result<bool, TakeOverError> {
+        if let Some(taken) = self.revisions.iter().find(|set| is_migrated(set)) {
+            return Ok(bundle_version(taken) != bundle_version(newest));
+        }
+        let release = self.release().await?;
+        Ok(release.is_some_and(|release| release.version() != bundle_version(newest)))
+    }
+
     /// Fails if revisions of an earlier release hold the installed objects.
     async fn reject_earlier(&self) -> Result<Option<Vec<ClusterObjectSet>>, TakeOverError> {
         let ctx = self.ctx;
@@ -155,12 +163,24 @@ impl Attempt<'_> {
     async fn made_of_release(&self) -> Result<Option<ClusterObjectSet>, TakeOverError> {
         let ctx = self.ctx;
         let name = self.extension.object.name_any();
-        let secrets = ctx.helm_secrets();
         // What OLM Classic installed is handed over in this form while this process leads.
         let asks = self.extension.object.annotations().contains_key(policy::ADOPT);
-        if !ctx.before.helm.has(&secrets, &name, asks).await? {
+        if !ctx.before.helm.has(&ctx.helm_secrets(), &name, asks).await? {
             return Ok(None);
         }
+        let Some(release) = self.release().await? else { return Ok(None) };
+        let secret = release.secret.clone();
+        let desired = release.desired(self.extension, self.account)?;
+        ctx.revisions.confirm(self.extension.object).await?;
+        let made = ctx.revisions.write(&desired, &[], Change::Install).await?;
+        tracing::info!(release = secret, "Helm release taken over");
+        Ok(made.and_then(|mut made| made.pop()))
+    }
+
+    /// Reads the release that counts.
+    async fn release(&self) -> Result<Option<Release>, TakeOverError> {
+        let secrets = self.ctx.helm_secrets();
+        let name = self.extension.object.name_any();
         let listed = secrets.list(&of_release(&name)).await;
         let listed = listed.map_err(RequestError::doing("listing a Helm release"))?;
         let mut indexes = Vec::new();
@@ -175,11 +195,7 @@ impl Attempt<'_> {
             let found = found.map_err(RequestError::doing("reading a chunk of a Helm release"))?;
             others.push(helm::chunk(other, &helm::data(&found))?);
         }
-        let desired = index.release(&others)?.desired(self.extension, self.account)?;
-        ctx.revisions.confirm(self.extension.object).await?;
-        let made = ctx.revisions.write(&desired, &[], Change::Install).await?;
-        tracing::info!(release = index.secret, "Helm release taken over");
-        Ok(made.and_then(|mut made| made.pop()))
+        Ok(Some(index.release(&others)?))
     }
 }
 

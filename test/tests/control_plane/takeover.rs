@@ -218,6 +218,33 @@ async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
     left.extension.delete().await;
 }
 
+// applying.md 2.3: also where the revision that was made of it is not kept any more
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "from another installer: make test-full"]
+async fn a_release_goes_with_the_first_update_after_many_changes() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let mut left = Left::helmed("helmlate", &bundles, "deployed").await;
+    left.controller.restart(left.scene.cluster.plane);
+    left.extension.installed("1.0.0").await;
+    for number in 3..=7 {
+        let env = json!([{"name": "NUMBER", "value": number.to_string()}]);
+        let config = json!({"configType": "Inline", "inline": {"deploymentConfig": {"env": env}}});
+        left.extension.patch_spec(json!({"config": config})).await;
+        let is_rolled_out = |set: &Value| {
+            let conditions = set["status"]["conditions"].as_array();
+            let mut found = conditions.into_iter().flatten();
+            found.any(|one| one["type"] == "Succeeded" && one["status"] == "True")
+        };
+        let name = left.scene.revision(number);
+        left.scene.until("it is rolled out", "clusterobjectset", &name, is_rolled_out).await;
+    }
+    left.scene.gone("clusterobjectset", &left.scene.revision(1)).await;
+    assert!(!left.releases().is_empty(), "upstream could go on with it");
+    left.extension.moves_to("1.1.0").await;
+    wait::value("the release goes", STEP, || left.releases(), Vec::is_empty).await;
+    left.extension.delete().await;
+}
+
 // applying.md b3
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
