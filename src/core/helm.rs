@@ -24,17 +24,53 @@ use crate::extension::ValidExtension;
 use crate::object::Object;
 use crate::render::handover::prepare_for_revision;
 use crate::revision::{Account, BundleRecord, Desired, Extension, RevisionError, built_in, phases};
+use crate::uninstall::{BLOCKED, MAX_NAMED};
 
-/// Returns how to continue with revisions of upstream v1.6 to v1.8, which cannot be converted. They have
-/// a finalizer that only upstream removes, and it would remove what they own with it.
-pub fn release_earlier_revisions(names: &[impl AsRef<str>]) -> String {
+/// Returns how to continue with revisions of upstream v1.6 to v1.8, which cannot be converted.
+pub fn adopt_earlier_revisions(names: &[impl AsRef<str>]) -> String {
+    format!(
+        "{}, and annotate the extension with {}=all, which takes over what they leave",
+        release_earlier_revisions(names),
+        policy::ADOPT
+    )
+}
+
+/// Returns the commands that delete such revisions and keep what they own. They have a finalizer that
+/// only upstream removes, and it would remove that as well. The one in its place has the garbage
+/// collector keep everything, also where the extension goes before the second command.
+fn release_earlier_revisions(names: &[impl AsRef<str>]) -> String {
     let names = names.iter().map(AsRef::as_ref).join(" ");
     format!(
         "kubectl patch clusterextensionrevisions {names} --type=merge -p \
-         '{{\"metadata\":{{\"finalizers\":null}}}}', then kubectl delete clusterextensionrevisions \
-         {names} --cascade=orphan, and annotate the extension with {}=all, which takes over what \
-         they leave",
-        policy::ADOPT
+         '{{\"metadata\":{{\"finalizers\":[\"orphan\"]}}}}', then kubectl delete \
+         clusterextensionrevisions {names} --cascade=orphan"
+    )
+}
+
+/// Returns why an extension does not go that Helm installed, or these revisions of an `earlier` upstream
+/// release, and the ways out: no revision of ours has taken these CRDs over and released them, so that the
+/// garbage collector would take them with all their objects.
+pub fn not_taken_over(extension: &str, earlier: &[String], crds: &[String]) -> String {
+    let mut named = crds.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
+    if let Some(more) = crds.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        named.push(format!("{more} more"));
+    }
+    let named = named.join(", ");
+    let key = policy::UNINSTALL;
+    let delete = format!("kubectl annotate --overwrite clusterextension {extension} {key}=Delete");
+    if earlier.is_empty() {
+        return format!(
+            "{BLOCKED}Helm installed its CRDs, and they would go with all their objects: {named}; \
+             {delete} removes them, kubectl delete clusterextension {extension} --cascade=orphan keeps \
+             everything"
+        );
+    }
+    format!(
+        "{BLOCKED}ClusterExtensionRevision {} of an earlier release hold its CRDs, and they would go \
+         with all their objects: {named}; to keep everything: {}, or {delete} removes them once these \
+         revisions have no finalizers",
+        earlier.join(", "),
+        release_earlier_revisions(earlier)
     )
 }
 
@@ -407,6 +443,22 @@ mod tests {
         assert_eq!(recorded(annotation::PROPERTIES), Some("[]"));
         assert_eq!(recorded("owner"), None);
         assert_eq!(desired.collision_protection, CollisionProtection::None);
+    }
+
+    // applying.md 2.3
+    #[test]
+    fn what_no_revision_has_taken_over_names_who_holds_it_and_the_ways_out() {
+        let crds = ["foos.example.com".to_owned()];
+        let helm = not_taken_over("quay", &[], &crds);
+        assert!(helm.starts_with("uninstall blocked: Helm installed its CRDs"), "{helm}");
+        let earlier = not_taken_over("quay", &["quay-1".to_owned(), "quay-2".to_owned()], &crds);
+        let parts = [
+            "uninstall blocked: ClusterExtensionRevision quay-1, quay-2 of an earlier release hold",
+            ": foos.example.com; ",
+            r#"patch clusterextensionrevisions quay-1 quay-2 --type=merge -p '{"metadata":{"finalizers":["orphan"]}}'"#,
+            "kubectl delete clusterextensionrevisions quay-1 quay-2 --cascade=orphan, ",
+        ];
+        assert!(parts.iter().all(|part| earlier.contains(part)), "{earlier}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const CAN_RETAIN: &str = "=RetainCRDs keeps them";
 /// The property with which the author of a bundle asks for a policy.
 pub const PROPERTY: &str = "olm.uninstallPolicy";
 /// CRDs that a text names.
-const MAX_NAMED: usize = 10;
+pub(crate) const MAX_NAMED: usize = 10;
 
 /// What becomes of CRDs and their objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
@@ -137,23 +137,6 @@ pub fn blocked(extension: Option<&str>, crds: &BTreeMap<String, Instances>) -> O
          and their CRDs, {annotate}=Delete removes them",
         parts.join(", ")
     ))
-}
-
-/// Returns why an extension does not go that Helm installed, and the ways out: no revision has taken
-/// these CRDs over and released them, so that the garbage collector would take them with all their
-/// objects.
-pub fn left_to_helm(extension: &str, crds: &[String]) -> String {
-    let mut named = crds.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
-    if let Some(more) = crds.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        named.push(format!("{more} more"));
-    }
-    let key = policy::UNINSTALL;
-    format!(
-        "{BLOCKED}Helm installed its CRDs, and they would go with all their objects: {}; kubectl \
-         annotate --overwrite clusterextension {extension} {key}=Delete removes them, kubectl delete \
-         clusterextension {extension} --cascade=orphan keeps everything",
-        named.join(", ")
-    )
 }
 
 /// Returns why the CRD cannot stay without its operator, if that is so: its objects are converted

@@ -33,7 +33,7 @@ pub enum TakeOverError {
     #[error(
         "{kind} {} of an earlier release hold the installed objects and cannot be taken over; to \
          continue: {}",
-        .names.join(", "), helm::release_earlier_revisions(.names), kind = EARLIER_KIND
+        .names.join(", "), helm::adopt_earlier_revisions(.names), kind = EARLIER_KIND
     )]
     Earlier {
         /// Their names.
@@ -67,12 +67,12 @@ pub struct Before {
 pub(super) struct EarlierRevisions(OnceCell<bool>);
 
 impl EarlierRevisions {
-    /// Returns the names of those that an extension owns.
+    /// Returns those that an extension owns.
     pub(super) async fn of(
         &self,
         client: &Client,
         extension: &ClusterExtension,
-    ) -> Result<Vec<String>, RequestError> {
+    ) -> Result<Vec<ObjectMeta>, RequestError> {
         let are = self.0.get_or_try_init(|| async {
             Ok::<bool, RequestError>(!list_earlier(client).await?.is_empty())
         });
@@ -80,11 +80,9 @@ impl EarlierRevisions {
             return Ok(Vec::new());
         }
         let uid = extension.uid().unwrap_or_default();
-        let owned = list_earlier(client)
-            .await?
-            .into_iter()
-            .filter(|one| one.owner_references.iter().flatten().any(|owner| owner.uid == uid));
-        Ok(owned.filter_map(|one| one.name).collect())
+        let mut owned = list_earlier(client).await?;
+        owned.retain(|one| one.owner_references.iter().flatten().any(|owner| owner.uid == uid));
+        Ok(owned)
     }
 }
 

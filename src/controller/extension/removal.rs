@@ -32,8 +32,8 @@ const OURS: [&str; 2] =
 /// The interval of reconciles during a removal; its revisions wake it as well.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The interval of checks for CRDs that Helm installed.
-const HELM_LOOK: Duration = Duration::from_secs(30);
+/// The interval of checks for CRDs that another installer left.
+const LEFT_LOOK: Duration = Duration::from_secs(30);
 
 /// The longest time until its Secrets are looked at again.
 const SECRETS_LOOK: Duration = Duration::from_mins(1);
@@ -129,9 +129,9 @@ impl Removal<'_> {
                 Ok(Some(resync()))
             }
             Ok(Teardown::Done) => {
-                if let Some(what) = ctx.left_to_helm(extension).await? {
+                if let Some(what) = ctx.left_behind(extension).await? {
                     self.hold(what, true).await?;
-                    return Ok(Some(HELM_LOOK));
+                    return Ok(Some(LEFT_LOOK));
                 }
                 self.remove_certificates().await?;
                 let owned = (keys::label::OWNER_NAME, name.as_str());

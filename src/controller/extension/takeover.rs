@@ -14,7 +14,7 @@ use olm_core::revision::{
     Change, bundle_version, has_succeeded, is_of_classic, is_orphaned, is_rolled_out,
 };
 use olm_core::status::object_set::migrated;
-use olm_core::uninstall::{UninstallPolicy, left_to_helm};
+use olm_core::uninstall::UninstallPolicy;
 
 use super::before::{TakeOverError, of_release};
 use super::{Attempt, Context};
@@ -23,25 +23,30 @@ use crate::live::live_metadata;
 use crate::revision::controlled_crds;
 
 impl Context {
-    /// Returns why an extension that is being deleted and has no revisions has to wait: Helm installed
-    /// it, no revision has released its CRDs, and users' objects would go with it unasked. Where CRDs are
-    /// to stay, none may go with it, whatever became of the release.
-    pub(super) async fn left_to_helm(
+    /// Returns why an extension that is being deleted and has no revisions has to wait: another
+    /// installer installed it, no revision has released its CRDs, and users' objects would go with it
+    /// unasked. Where CRDs are to stay, none may go with it, whatever became of a release of Helm.
+    pub(super) async fn left_behind(
         &self,
         extension: &ClusterExtension,
     ) -> Result<Option<String>, TakeOverError> {
         let policy = UninstallPolicy::chosen(extension.annotations(), &[], self.uninstall);
         let (name, secrets) = (extension.name_any(), self.helm_secrets());
-        if policy == UninstallPolicy::Delete
-            || is_orphaned(&extension.metadata)
-            || (policy != UninstallPolicy::RetainCrds
-                && !self.before.helm.has(&secrets, &name, false).await?)
+        if policy == UninstallPolicy::Delete || is_orphaned(&extension.metadata) {
+            return Ok(None);
+        }
+        let earlier = self.before.earlier.of(&self.client, extension).await?;
+        if policy != UninstallPolicy::RetainCrds
+            && earlier.is_empty()
+            && !self.before.helm.has(&secrets, &name, false).await?
         {
             return Ok(None);
         }
-        let owner = extension.uid().into_iter().collect();
-        let crds = controlled_crds(&self.client, &owner).await?;
-        Ok((!crds.is_empty()).then(|| left_to_helm(&name, &crds)))
+        let (earlier, uids): (Vec<_>, Vec<_>) =
+            earlier.into_iter().map(|one| (one.name.unwrap_or_default(), one.uid)).unzip();
+        let owners = uids.into_iter().flatten().chain(extension.uid()).collect();
+        let crds = controlled_crds(&self.client, &owners).await?;
+        Ok((!crds.is_empty()).then(|| helm::not_taken_over(&name, &earlier, &crds)))
     }
 
     /// Returns whether another installer has installed an extension, of which no first revision stands
@@ -153,10 +158,11 @@ impl Attempt<'_> {
     /// Fails if revisions of an earlier release hold the installed objects.
     async fn reject_earlier(&self) -> Result<Option<Vec<ClusterObjectSet>>, TakeOverError> {
         let ctx = self.ctx;
-        let names = ctx.before.earlier.of(&ctx.client, self.extension.object).await?;
-        if names.is_empty() {
+        let earlier = ctx.before.earlier.of(&ctx.client, self.extension.object).await?;
+        if earlier.is_empty() {
             return Ok(None);
         }
+        let names = earlier.into_iter().filter_map(|one| one.name).collect();
         Err(TakeOverError::Earlier { names })
     }
 

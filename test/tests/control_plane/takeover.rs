@@ -98,6 +98,41 @@ impl Left {
         left
     }
 
+    /// Writes a revision as upstream v1.6 to v1.8 did; returns it as an owner.
+    fn earlier_revision(&self) -> Value {
+        let plane = self.scene.cluster.plane;
+        let crd = earlier_revisions();
+        plane.kubectl_with_input(&["apply", "-f", "-"], &crd.to_string());
+        plane.established(crd["metadata"]["name"].as_str().expect("a name"));
+        let name = format!("{}-1", self.scene.name);
+        plane.create(
+            &json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
+            "metadata": {"name": name, "finalizers": [format!("{KEYS}/teardown")],
+                "ownerReferences": [owner(&self.scene.name, &self.uid)]}}),
+        );
+        let of = format!("get clusterextensionrevision {name} -o jsonpath={{.metadata.uid}}");
+        let mut reference = owner(&name, &plane.run(&of));
+        reference["kind"] = json!("ClusterExtensionRevision");
+        reference
+    }
+
+    /// Runs the commands that a condition gives for such revisions.
+    fn release_earlier(&self, told: &str) {
+        for command in told.split("kubectl ").skip(1).take(2) {
+            let command = command.split(", ").next().expect("a command");
+            self.scene.cluster.plane.run(&command.replace('\'', ""));
+        }
+    }
+
+    /// Deletes the extension as the user of an upstream that no longer runs.
+    fn delete_as_upstreams(&self) {
+        let (plane, name) = (self.scene.cluster.plane, &self.scene.name);
+        let ours = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
+        let merge = ours.to_string();
+        plane.kubectl(&["patch", "clusterextension", name, "--type=merge", "-p", &merge]);
+        plane.kubectl(&["delete", "clusterextension", name, "--wait=false"]);
+    }
+
     /// Says whether the first revision is what Helm installed.
     async fn is_migrated(&self) -> bool {
         let labels = self.extension.revisions().await.remove(0).metadata.labels;
@@ -297,9 +332,6 @@ async fn what_a_failed_first_release_left_is_adopted() {
 async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over() {
     let mut left = Left::helmed("helmgone", &[Bundle::new("1.0.0")], "deployed").await;
     let (plane, name) = (left.scene.cluster.plane, left.scene.name.clone());
-    let finalizer = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
-    let merge = finalizer.to_string();
-    plane.kubectl(&["patch", "clusterextension", &name, "--type=merge", "-p", &merge]);
     let installed =
         json!({"status": {"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}});
     let as_upstream = ["patch", "clusterextension", &name, "--subresource=status", "--type=merge"];
@@ -307,7 +339,7 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over()
     let foreground = ["delete", "clusterextension", &name, "--cascade=foreground", "--wait=false"];
     let refused = plane.try_kubectl(&foreground, "").expect_err("all would go at once");
     assert!(refused.contains("no revision has its objects"), "{refused}");
-    plane.kubectl(&["delete", "clusterextension", &name, "--wait=false"]);
+    left.delete_as_upstreams();
     left.controller.restart(plane);
     let crd = left.scene.package.crd();
     let text =
@@ -334,29 +366,40 @@ async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopte
     let bundles = [Bundle::new("1.0.0")];
     let mut left = Left::of("earlier", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
-    let crd = earlier_revisions();
-    plane.kubectl_with_input(&["apply", "-f", "-"], &crd.to_string());
-    let plural = crd["metadata"]["name"].as_str().expect("a name").to_owned();
-    plane.established(&plural);
-    let revision = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
-        "metadata": {"name": "old-1", "finalizers": ["olm.operatorframework.io/teardown"],
-            "ownerReferences": [owner(&left.scene.name, &left.uid)]}});
-    plane.create(&revision);
-    left.install_for(&bundles[0], &json!([]));
+    let revision = left.earlier_revision();
+    left.install_for(&bundles[0], &json!([revision]));
     left.controller.restart(plane);
-    let text =
-        "taking over the installed objects: ClusterExtensionRevision old-1 of an earlier release";
-    let found = left.extension.shows("Progressing", "False", "Blocked", text).await;
+    let text = format!(
+        "taking over the installed objects: ClusterExtensionRevision {}-1 of an earlier release",
+        left.scene.name
+    );
+    let found = left.extension.shows("Progressing", "False", "Blocked", &text).await;
     assert!(left.extension.revisions().await.is_empty());
-    let told = &condition(&found, "Progressing").expect("a condition").message;
-    let commands =
-        told.split("kubectl ").skip(1).map(|it| it.split(", ").next().expect("a command"));
-    for command in commands {
-        plane.run(&command.replace('\'', ""));
-    }
+    left.release_earlier(&condition(&found, "Progressing").expect("a condition").message);
     left.scene.annotate("policy.olm.operatorframework.io/adopt", "all");
     left.extension.installed("1.0.0").await;
     left.extension.delete().await;
+}
+
+// applying.md 2.3
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "from another installer: make test-full"]
+async fn what_revisions_of_an_earlier_release_hold_does_not_go_with_its_data() {
+    let bundles = [Bundle::new("1.0.0")];
+    let mut left = Left::of("earliergone", &bundles, "1.0.0").await;
+    let (plane, crd) = (left.scene.cluster.plane, left.scene.package.crd());
+    let revision = left.earlier_revision();
+    left.install_for(&bundles[0], &json!([revision]));
+    left.delete_as_upstreams();
+    left.controller.restart(plane);
+    let text = format!(
+        "uninstall blocked: ClusterExtensionRevision {}-1 of an earlier release hold its CRDs",
+        left.scene.name
+    );
+    let found = left.extension.shows("Progressing", "False", "Blocked", &text).await;
+    left.release_earlier(&condition(&found, "Progressing").expect("a condition").message);
+    left.extension.gone().await;
+    assert_eq!(plane.run(&format!("get crd {crd} -o jsonpath={{.metadata.ownerReferences}}")), "");
 }
 
 // ours: a release that cannot be read stops this extension, is named, and nothing is installed over it

@@ -223,7 +223,7 @@ impl Asked<'_> {
         let names = self.older.iter().filter(owned);
         let names: Vec<_> = names.filter_map(|one| one["metadata"]["name"].as_str()).collect();
         let hint =
-            format!("once upstream no longer runs: {}", helm::release_earlier_revisions(&names));
+            format!("once upstream no longer runs: {}", helm::adopt_earlier_revisions(&names));
         let listed = names.join(" ");
         let text = format!("ClusterExtensionRevisions {listed} hold it, and cannot be taken over");
         (!names.is_empty()).then(|| Row::problem(text, hint))
