@@ -222,9 +222,9 @@ fn rights(migration: &Migration) -> String {
         ("Check whether the account has the rights it needs (--apply gives them)", "--check")
     };
     let watched = extension.text_at("/spec/config/inline/watchNamespace");
-    let watches = if watched.is_empty() { "" } else { " --watch-namespace " };
+    let flagged = if watched.is_empty() { "" } else { " --watch-namespace " };
     format!(
-        "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {}{watches}{watched} {flag}",
+        "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {}{flagged}{watched} {flag}",
         extension.text_at("/spec/source/catalog/packageName"),
         extension.text_at("/spec/namespace"),
         extension.text_at("/spec/serviceAccount/name"),
