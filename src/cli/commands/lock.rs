@@ -349,7 +349,7 @@ async fn planned(
     }
     let asked = plan::asked_for(extension, &locked.version);
     let asked = asked.map_err(|error| no(one_line(&error)))?;
-    let plan = plan::make(cluster, &asked, None).await;
+    let plan = plan::make(cluster, &asked, Some(&locked.version)).await;
     let plan = plan.map_err(|missing| (missing.outcome, missing.why))?;
     let to = (plan.to.bundle.as_str(), plan.to.digest.as_deref());
     match otherwise(to, plan.catalog.as_deref(), locked) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use olm_api::UpdateStatus;
+use olm_api::conditions::Reason;
 use olm_api::keys::annotation;
 use olm_cluster::{crds, leaving, reviews};
 use olm_core::bundle::Bundle;
@@ -97,18 +99,7 @@ pub(crate) async fn make(
         return Ok(Plan { controller: said, ..plan });
     }
     question.filter.version = to.map(str::to_owned).or(question.filter.version.take());
-    let course = {
-        let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
-        let question = &snapshot.question;
-        let environment = question.environment(&catalogs, options, &snapshot.environment);
-        let course = question.course(&catalogs, &environment, options);
-        course.map_err(|error| Missing {
-            outcome: Outcome::Failed,
-            why: Chain(&error).to_string(),
-            hint: None,
-            is_unresolved: true,
-        })?
-    };
+    let course = course(&snapshot, to.is_some())?;
     let deprecations = warn_of_deprecation(&snapshot, platform(cluster)).await;
     let valid = ValidExtension::of(extension).context("it names no package")?;
     let state = cluster.state().await?;
@@ -163,6 +154,33 @@ pub(crate) async fn make(
     };
     let plan = step.judged(cluster, valid, &account, (&revisions, before)).await?;
     Ok(Plan { notes: renderer.notes, controller: said, ..plan })
+}
+
+/// Returns the step to plan; one that the version excludes is none where that version is `asked` for.
+fn course(snapshot: &ExtensionSnapshot, asked: bool) -> Result<Course, Missing> {
+    let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
+    let question = &snapshot.question;
+    let environment = question.environment(&catalogs, options, &snapshot.environment);
+    let course = question.course(&catalogs, &environment, options);
+    let course = course.map_err(|error| Missing {
+        outcome: Outcome::Failed,
+        why: Chain(&error).to_string(),
+        hint: None,
+        is_unresolved: true,
+    })?;
+    let is_excluded = |held: &UpdateStatus| held.reason == Reason::Pinned.as_str();
+    let is_none = asked
+        && course.held.as_ref().is_some_and(is_excluded)
+        && snapshot.resolve(&catalogs).result.is_ok();
+    Ok(match &question.installed {
+        Some(installed) if is_none => Course {
+            target: installed.clone(),
+            catalog: question.came_from.clone(),
+            forced: false,
+            held: None,
+        },
+        _ => course,
+    })
 }
 
 /// Makes the plan of going back to a revision, of what it holds.

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         Some(version) => asked_for(&of.extension, version)?,
         None => of.extension,
     };
-    let mut plan = match make(&cluster, &asked, None).await {
+    let mut plan = match make(&cluster, &asked, to).await {
         Ok(plan) => plan,
         Err(missing) => return Ok(missing.say(&asked)),
     };
