@@ -202,7 +202,8 @@ pub mod policy {
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";
-    /// `Rollback` or `Keep`: whether a rollout that timed out is reverted (applying.md 10, F23).
+    /// `Rollback` or `Keep`: whether a rollout that timed out is reverted; a spec that was changed
+    /// meanwhile is followed instead (applying.md 10, F23).
     pub const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
 }
 

@@ -54,7 +54,10 @@ pub enum ConnectionError {
     /// A kubeconfig cannot be read, or has not what is asked for.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// The server of a cluster is no address of one.
+    /// The user that is asked for does not exist.
+    #[error("there is no user {} in the kubeconfig", quote(.0))]
+    User(String),
+    /// The server of a cluster is not an address.
     #[error("server of cluster {} is neither an HTTP URL nor host:port", quote(.0))]
     Server(String),
     /// The authority of a cluster is not PEM.
@@ -164,8 +167,13 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     let name = named.cluster.unwrap_or(context.cluster);
     let cluster = read.clusters.into_iter().find(|it| it.name == name).and_then(|it| it.cluster);
     let cluster = cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(name.clone()))?;
-    let user = named.user.or(context.user);
-    let user = read.auth_infos.into_iter().find(|it| Some(&it.name) == user.as_ref());
+    let is_asked = named.user.is_some();
+    let user_name = named.user.or(context.user);
+    let user = read.auth_infos.into_iter().find(|it| Some(&it.name) == user_name.as_ref());
+    // Only the name in a context may be missing.
+    if let (true, None, Some(name)) = (is_asked, &user, user_name) {
+        return Err(ConnectionError::User(name));
+    }
     let mut user = user.and_then(|it| it.auth_info).unwrap_or_default();
 
     let given = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;

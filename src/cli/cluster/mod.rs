@@ -244,9 +244,9 @@ impl Cluster {
     pub(crate) async fn revisions(&self, extension: &str) -> anyhow::Result<Vec<ClusterObjectSet>> {
         let owned = ListParams::default().labels(&format!("{}={extension}", label::OWNER_NAME));
         let listed = Api::<ClusterObjectSet>::all(self.client.clone()).list(&owned).await;
-        let listed =
+        let listed = none_if_unserved(listed.map(|list| list.items));
+        let mut found =
             listed.with_context(|| format!("listing the ClusterObjectSets of {extension}"))?;
-        let mut found = listed.items;
         found
             .retain(|set| revision::extension_of(set).is_some_and(|owner| owner.name == extension));
         revision::sort(&mut found);
@@ -434,6 +434,7 @@ impl Cluster {
             future::join4(version, served, installed, classic).await;
         let version = version.context("reading the version of the cluster")?;
         let served = served.context("reading the served APIs")?;
+        let installed = none_if_unserved(installed);
         let installed = installed.context("listing ClusterExtensions and ClusterObjectSets")?;
         let classic = classic?.context("listing ClusterServiceVersions");
         let providers = installed.iter();
@@ -480,6 +481,15 @@ pub(crate) type Packages = Vec<(String, serde_json::Value)>;
 pub(crate) fn only(catalog: &str) -> LabelSelector {
     let name = (label::METADATA_NAME.to_owned(), catalog.to_owned());
     LabelSelector { match_labels: Some([name].into()), ..LabelSelector::default() }
+}
+
+/// Takes a kind that is not served for one without objects: upstream's controller has no
+/// ClusterObjectSets in its Helm mode.
+fn none_if_unserved<T: Default>(listed: kube::Result<T>) -> kube::Result<T> {
+    match listed {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(T::default()),
+        listed => listed,
+    }
 }
 
 #[cfg(test)]

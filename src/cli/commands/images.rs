@@ -126,8 +126,11 @@ async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
 
 /// Returns whether a registry was reached and does not have the image, or another thing in its place.
 fn is_missing(error: &PullError) -> bool {
-    let is_absent = matches!(error.request(), Some(RequestError::Answer { status: 404, .. }));
-    is_absent || matches!(error, PullError::Copy(CopyError::Manifest(_)))
+    // An index may name a manifest that does not exist.
+    let is_absent = |error: &RequestError| matches!(error, RequestError::Answer { status: 404, .. });
+    error.is_not_found()
+        || matches!(error, PullError::Copy(CopyError::Request(_, source)) if is_absent(source))
+        || matches!(error, PullError::Copy(CopyError::Manifest(_)))
 }
 
 /// Reads the mirrors that the nodes of a cluster are told of, if it has such kinds.

@@ -79,9 +79,7 @@ impl Failure {
                     let late = cause.downcast_ref::<Unanswered>().map(|_| LIMIT);
                     return whole(Outcome::Unknown, late);
                 }
-                Some(kube::Error::HyperError(_) | kube::Error::Auth(_)) => {
-                    return whole(Outcome::Unknown, None);
-                }
+                Some(kube::Error::HyperError(_)) => return whole(Outcome::Unknown, None),
                 _ => {}
             }
         }
@@ -180,12 +178,6 @@ mod tests {
         let status = Status::failure("later", "R").with_code(code).boxed();
         let failure = Failure::of(&kube::Error::Api(status).into());
         assert_eq!((failure.text.as_str(), failure.outcome), ("later", Outcome::Unknown));
-    }
-
-    #[test]
-    fn what_needs_credentials_that_are_not_there_is_not_known() {
-        let error = kube::client::AuthError::UnrefreshableTokenResponse;
-        assert_eq!(Failure::of(&kube::Error::Auth(error).into()).outcome, Outcome::Unknown);
     }
 
     // plugin.md 1.3

@@ -290,6 +290,9 @@ impl Attempt<'_> {
             Purpose::Uninstall(UninstallPolicy::RetainCrds) => Crds::Kept(keeper),
             Purpose::Uninstall(_) => Crds::Removed,
         };
+        if let Purpose::Uninstall(UninstallPolicy::RetainCrds) = purpose {
+            self.keep_all_data(&remover).await?;
+        }
         let namespace = &ctx.settings.system_namespace;
         // Secrets that changed do not stop a removal: only what we control is deleted.
         let secrets = read_secrets(&ctx.client, &remover.client, set, namespace).await;
@@ -323,6 +326,16 @@ impl Attempt<'_> {
             Purpose::Archive if !unlisted.is_empty() => Err(ObjectSetError::Unlisted(unlisted)),
             Purpose::Archive | Purpose::Uninstall(_) => Ok(None),
         }
+    }
+
+    /// Lets go of the CRDs of all revisions of the extension: those that go after this one may ask for less.
+    async fn keep_all_data(&self, remover: &Remover) -> Result<(), ObjectSetError> {
+        let siblings = self.ctx.list_siblings(self.set).await?;
+        for uid in siblings.iter().chain([self.set]).filter_map(ResourceExt::uid) {
+            let crds = self.ctx.crds_of(&[uid.clone()].into()).await?;
+            self.tell_kept(AS_THE_POLICY_ASKS, &remover.keep_data(&uid, &crds).await?).await;
+        }
+        Ok(())
     }
 
     /// Removes groups one after the other; `defined` are the kinds of the revision's own CRDs. Returns

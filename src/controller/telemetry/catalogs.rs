@@ -25,7 +25,7 @@ metrics! {
     /// The metrics of catalogs.
     Catalogs {
         requests: Family<Label<u16>, Histogram> = "catalogd_http_request_duration_seconds",
-            "Duration of catalog requests",
+            "Duration of catalog requests, until the answer was sent",
             Family::new_with_constructor(|| Histogram::new(REQUEST_BUCKETS));
         blobs: Family<Label<String>, Gauge> =
             "olm_catalog_blobs", "Blobs of the content being served";

@@ -10,12 +10,10 @@ use serde_json::{Value, json};
 use super::field::At;
 use super::manifest::csv_as_written;
 use super::{
-    BundleError, Files, MAX_DOCUMENT_BYTES, MetadataError, PROPERTIES_FILE, properties, utf8,
+    BundleError, DEPENDENCIES_FILE, Files, MAX_DOCUMENT_BYTES, MetadataError, PROPERTIES_FILE,
+    properties, utf8,
 };
 use crate::yaml;
-
-/// Path of the file that declares dependencies for the catalog, as a rule.
-pub const DEPENDENCIES_FILE: &str = "metadata/dependencies.yaml";
 
 /// Directory of what is said about a bundle, with its slash.
 const METADATA: &str = "metadata/";

@@ -21,7 +21,7 @@ pub use csv::{
     ApiServiceDefinition, Csv, Endpoint, InstallMode, Permission, PolicyRule, StrategyDeployment,
     Summary, WebhookDefinition, WebhookRule, mode,
 };
-pub use dependencies::{DEPENDENCIES_FILE, constraints};
+pub use dependencies::constraints;
 pub(crate) use dependencies::{Properties, declared_properties, dependencies};
 pub use field::FieldError;
 pub use manifest::ManifestError;
@@ -41,6 +41,9 @@ pub const ANNOTATIONS_FILE: &str = "metadata/annotations.yaml";
 
 /// Path of the file whose properties are added to those of the ClusterServiceVersion.
 pub const PROPERTIES_FILE: &str = "metadata/properties.yaml";
+
+/// Path of the file that declares dependencies for the catalog, as a rule.
+pub const DEPENDENCIES_FILE: &str = "metadata/dependencies.yaml";
 
 /// Directory of the manifests, with its slash.
 const MANIFESTS: &str = "manifests/";

@@ -331,7 +331,7 @@ impl<'r> Query<'r> {
             closed_until: None,
         };
         // A range that excludes the installed version is the administrator's decision, so the
-        // update policy does not apply.
+        // update policy does not apply; nor does it to a release that is asked for (`follows`).
         if !self_certified && query.installed_satisfies_range() {
             query.updates = options.updates;
             query.closed_until = options.closed_until;

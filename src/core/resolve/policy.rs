@@ -10,8 +10,8 @@ use crate::version::VersionRelease;
 
 /// What an automatic update may change.
 ///
-/// It does not apply when `version` excludes the installed bundle, nor under `SelfCertified`: those
-/// are the administrator's decisions.
+/// It does not apply when `version` excludes the installed bundle or is another release that the package
+/// has, nor under `SelfCertified`: those are the administrator's decisions.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, VariantNames,
 )]

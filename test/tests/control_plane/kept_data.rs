@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use futures::future::join_all;
 use olm_api::keys::policy::{ADOPT, PAUSED, UNINSTALL};
 use olm_test::prelude::*;
 
@@ -257,12 +258,17 @@ async fn the_author_of_a_bundle_cannot_lift_the_default_of_the_administrator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_installed_bundle_asks_for_counts_while_another_rolls_out() {
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+async fn what_each_bundle_in_use_asks_for_counts() {
     let (cluster, _controller) = cluster::started("", &["--default-uninstall-policy=Delete"]).await;
-    let word = [("1.0.0", json!({"type": "olm.uninstallPolicy", "value": "RetainCRDs"}))];
-    let entries = chain(&["1.0.0", "1.1.0"]);
-    let scene = Scene::set_with(cluster, "authorkeeps", &bundles, &entries, &word).await;
+    let asking = [("authorkeeps", "1.0.0"), ("authorwillkeep", "1.1.0")];
+    join_all(asking.map(|(name, version)| is_kept(cluster.clone(), name, version))).await;
+}
+
+/// Deletes an extension while a second version rolls out; one of the two asks to retain CRDs.
+async fn is_kept(cluster: Cluster, name: &str, asking: &str) {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    let word = [(asking, json!({"type": "olm.uninstallPolicy", "value": "RetainCRDs"}))];
+    let scene = Scene::set_with(cluster, name, &bundles, &chain(&["1.0.0", "1.1.0"]), &word).await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let crd = scene.package.crd();
     let one = scene.make_instance(&crd, &[]);
@@ -270,5 +276,5 @@ async fn what_the_installed_bundle_asks_for_counts_while_another_rolls_out() {
     applied(&scene, 2).await;
     scene.delete("background");
     extension.gone().await;
-    assert_eq!(scene.uid(&crd, "one"), one);
+    assert_eq!(scene.uid(&crd, "one"), one, "{asking} asks");
 }

@@ -190,6 +190,8 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     assert!(text.contains("  objects   +2 ~1 -2\n"), "{text}");
     assert!(text.contains("    .stringData.token\n    -   \"(masked)\"\n"), "{text}");
     assert!(!text.contains("hidden-"), "{text}");
+    let (plan, errors) = olm(&scene, &["plan", &scene.name, "--to", "9.9.9"]).ends(1);
+    assert!(plan.is_empty() && errors.contains("9.9.9"), "{plan}{errors}");
     let as_page = ["plan", &scene.name, "--to", "1.1.0", "-o", "html"];
     let (page, _) = olm(&scene, &as_page).good();
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");

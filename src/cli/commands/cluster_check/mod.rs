@@ -131,7 +131,7 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
     let current = version.as_deref().map(release).transpose()?;
     let target = match (args.to, current) {
         (Some(to), Some(current)) if to <= current => {
-            return usage(format!("{to} is no update: the cluster is {current} already"));
+            return usage(format!("the cluster is {current} already: {to} is not an update"));
         }
         (to, current) => to.or(current.map(MinorRelease::next)),
     };

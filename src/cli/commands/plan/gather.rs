@@ -1,5 +1,6 @@
 //! The input of a plan, read from the cluster, its catalogs and the registry.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use olm_api::UpdateStatus;
@@ -156,31 +157,37 @@ pub(crate) async fn make(
     Ok(Plan { notes: renderer.notes, controller: said, ..plan })
 }
 
-/// Returns the step to plan; one that the version excludes is none where that version is `asked` for.
+/// Returns the step to plan. Where a version is `asked` for, a step that it excludes is none.
 fn course(snapshot: &ExtensionSnapshot, asked: bool) -> Result<Course, Missing> {
     let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
     let question = &snapshot.question;
     let environment = question.environment(&catalogs, options, &snapshot.environment);
     let course = question.course(&catalogs, &environment, options);
-    let course = course.map_err(|error| Missing {
-        outcome: Outcome::Failed,
-        why: Chain(&error).to_string(),
-        hint: None,
-        is_unresolved: true,
-    })?;
+    let course = course.map_err(|error| unresolved(&error))?;
     let is_excluded = |held: &UpdateStatus| held.reason == Reason::Pinned.as_str();
-    let is_none = asked
-        && course.held.as_ref().is_some_and(is_excluded)
-        && snapshot.resolve(&catalogs).result.is_ok();
+    if !(asked && course.held.as_ref().is_some_and(is_excluded)) {
+        return Ok(course);
+    }
+    snapshot.resolve(&catalogs).result.map_err(|error| unresolved(&error))?;
     Ok(match &question.installed {
-        Some(installed) if is_none => Course {
+        Some(installed) => Course {
             target: installed.clone(),
             catalog: question.came_from.clone(),
             forced: false,
             held: None,
         },
-        _ => course,
+        None => course,
     })
+}
+
+/// Says that no bundle can be chosen.
+fn unresolved(error: &dyn Error) -> Missing {
+    Missing {
+        outcome: Outcome::Failed,
+        why: Chain(error).to_string(),
+        hint: None,
+        is_unresolved: true,
+    }
 }
 
 /// Makes the plan of going back to a revision, of what it holds.

@@ -222,6 +222,10 @@ fn a_kubeconfig_without_a_current_context_is_the_same_wherever_it_is() {
     let mut named = status(&path);
     named.args(["--cluster", "c", "--user", "u"]);
     assert!(reached(&mut named, &server, head).is_ok());
+    let mut nobody = status(&path);
+    let (code, _, errors) = outcome(nobody.args(["--cluster", "c", "--user", "nobody"]));
+    let said = "error: no cluster: there is no user \"nobody\" in the kubeconfig";
+    assert_eq!((code, errors.lines().next()), (3, Some(said)));
 }
 
 // install.md
