@@ -189,7 +189,8 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
         };
     }
     let shown = ExecAuthCluster::try_from(&cluster)?;
-    config.root_cert = shown.certificate_authority_data.as_deref().map(certificates).transpose()?;
+    let authority = shown.certificate_authority_data.as_deref().filter(|pem| !pem.is_empty());
+    config.root_cert = authority.map(certificates).transpose()?;
     if let Some(exec) = &mut user.exec
         && exec.provide_cluster_info
     {
@@ -202,7 +203,7 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     config.default_namespace = context.namespace.unwrap_or(config.default_namespace);
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
-    config.tls_server_name = cluster.tls_server_name;
+    config.tls_server_name = cluster.tls_server_name.filter(|name| !name.is_empty());
     Ok(config)
 }
 

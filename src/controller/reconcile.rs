@@ -131,6 +131,7 @@ impl Delays {
         match error.disposition() {
             Disposition::Terminal(_) => resync(),
             Disposition::Wait(delay) => delay,
+            Disposition::RetryAfter(delay) => jittered(delay),
             Disposition::Retry => self.failures.next(name),
             Disposition::RetryWithin(limit) => self.failures.next_within(name, limit),
         }
@@ -376,7 +377,9 @@ fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult 
             Disposition::Terminal(_) => ReconcileResult::TerminalError,
             Disposition::Wait(_) => ReconcileResult::RequeueAfter,
             _ if error.awaits_person() => ReconcileResult::RequeueAfter,
-            Disposition::Retry | Disposition::RetryWithin(_) => ReconcileResult::Error,
+            Disposition::Retry | Disposition::RetryWithin(_) | Disposition::RetryAfter(_) => {
+                ReconcileResult::Error
+            }
         },
     }
 }
@@ -405,6 +408,7 @@ mod tests {
     #[case::wait(Disposition::Wait(FIRST), ReconcileResult::RequeueAfter)]
     #[case::retry(Disposition::Retry, ReconcileResult::Error)]
     #[case::within(Disposition::RetryWithin(FIRST), ReconcileResult::Error)]
+    #[case::after(Disposition::RetryAfter(FIRST), ReconcileResult::Error)]
     fn an_end_is_counted_by_what_follows(
         #[case] disposition: Disposition,
         #[case] result: ReconcileResult,
@@ -458,6 +462,7 @@ mod tests {
         let delays = Delays::new(FIRST, CAP);
         let next = |disposition| delays.after(&Failure(disposition), "x");
         assert_eq!(next(Disposition::Wait(CAP)), CAP);
+        assert!((CAP..CAP * 2).contains(&next(Disposition::RetryAfter(CAP))));
         let (first, second) = (next(Disposition::Retry), next(Disposition::Retry));
         assert!(first >= FIRST && second >= FIRST * 2, "{first:?} {second:?}");
         assert!(next(Disposition::RetryWithin(FIRST)) < FIRST * 2);

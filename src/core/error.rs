@@ -22,6 +22,8 @@ pub enum Disposition {
     Retry,
     /// Like [`Disposition::Retry`], but delays never exceed the given one.
     RetryWithin(Duration),
+    /// Like [`Disposition::Retry`], but a server asks for this delay.
+    RetryAfter(Duration),
     /// May go away by itself: reconcile again after exactly this long.
     Wait(Duration),
 }

@@ -8,10 +8,10 @@
 //! is kept on disk. The rest of the program calls [`catalog::pull_catalog`] and
 //! [`bundle::pull_bundle`]. `push`, behind a feature, is for tests and the demo.
 //!
-//! No environment variables are read here, and nothing from an image is ever created on the machine
-//! under a name the image chose. Redirects leave the host of a registry only for blobs and
-//! manifests for which digests vouch, and where nothing of the answer is used. The program must install
-//! a TLS provider before the first pull.
+//! The environment is read only for the places of configuration and credentials, and for proxies.
+//! Nothing from an image is ever created on the machine under a name the image chose. A redirect leaves
+//! the host of a registry only for blobs, for manifests that are asked for by digest, and for the
+//! question whether an image exists. The program must install a TLS provider before the first pull.
 
 mod archive;
 pub mod attachments;

@@ -19,10 +19,16 @@ pub struct Proxies {
     except: String,
 }
 
-/// What names a proxy is not the URL of one. The URL is not shown: it may hold credentials.
+/// Why what is named cannot be used as proxy. The URL is not shown: it may hold credentials.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is not the URL of a proxy with scheme http, https or socks5")]
-pub struct ProxyError(&'static str);
+pub enum ProxyError {
+    /// It is not the URL of one.
+    #[error("{0} is not the URL of a proxy with scheme http, https or socks5")]
+    Url(&'static str),
+    /// It is a SOCKS5 proxy to a cluster that asks for credentials.
+    #[error("{0}: no credentials are sent to a SOCKS5 proxy on the way to a cluster")]
+    Credentials(&'static str),
+}
 
 impl Proxies {
     /// Takes URLs of proxies, of which an empty one is none, and what is asked directly.
@@ -45,7 +51,10 @@ impl Proxies {
 
     /// Returns those of the environment.
     fn of_environment() -> Result<Self, ProxyError> {
-        let of = |name| Ok(variable(name)?.or(variable("ALL_PROXY")?));
+        let of = |name| match variable(name)? {
+            Some(proxy) => Ok(Some(proxy)),
+            None => variable("ALL_PROXY"),
+        };
         let except = value("NO_PROXY").unwrap_or_default();
         Ok(Self { http: of("HTTP_PROXY")?, https: of("HTTPS_PROXY")?, except })
     }
@@ -66,9 +75,13 @@ impl Proxies {
             let between = |proxy: &Url| Self::between(server, proxy.as_str(), &except);
             (name, variable(name)?.filter(between))
         };
-        // The Kubernetes client knows it by this name only.
+        // The Kubernetes client sends none.
+        if proxy.as_ref().is_some_and(|it| it.scheme() == "socks5h" && !it.username().is_empty()) {
+            return Err(ProxyError::Credentials(name));
+        }
+        // It knows the scheme by this name only.
         let renamed = |proxy: Url| proxy.as_str().replacen("socks5h://", "socks5://", 1);
-        proxy.map(|proxy| renamed(proxy).parse().map_err(|_| ProxyError(name))).transpose()
+        proxy.map(|proxy| renamed(proxy).parse().map_err(|_| ProxyError::Url(name))).transpose()
     }
 
     fn between(server: &Uri, proxy: &str, except: &str) -> bool {
@@ -84,12 +97,13 @@ impl Proxies {
         let proxies = if *self == Self::default() { &Self::of_environment()? } else { self };
         let except = direct(&proxies.except);
         if let Some(http) = &proxies.http {
-            let proxy = Proxy::http(http.clone()).map_err(|_| ProxyError("the proxy for http"))?;
+            let proxy =
+                Proxy::http(http.clone()).map_err(|_| ProxyError::Url("the proxy for http"))?;
             builder = builder.proxy(proxy.no_proxy(except.clone()));
         }
         if let Some(https) = &proxies.https {
             let proxy =
-                Proxy::https(https.clone()).map_err(|_| ProxyError("the proxy for https"))?;
+                Proxy::https(https.clone()).map_err(|_| ProxyError::Url("the proxy for https"))?;
             builder = builder.proxy(proxy.no_proxy(except));
         }
         Ok(builder)
@@ -112,15 +126,15 @@ fn url(name: &'static str, given: &str) -> Result<Url, ProxyError> {
     let (scheme, rest) = given.split_once("://").unwrap_or(("http", given));
     // As for Go, in both the proxy resolves the names of servers.
     let scheme = if scheme.eq_ignore_ascii_case("socks5") { "socks5h" } else { scheme };
-    let mut url = Url::parse(&format!("{scheme}://{rest}")).map_err(|_| ProxyError(name))?;
+    let mut url = Url::parse(&format!("{scheme}://{rest}")).map_err(|_| ProxyError::Url(name))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
         "socks5h" if url.has_host() => {
             let port = url.port().or(Some(1080));
-            url.set_port(port).map_err(|()| ProxyError(name))?;
+            url.set_port(port).map_err(|()| ProxyError::Url(name))?;
             Ok(url)
         }
-        _ => Err(ProxyError(name)),
+        _ => Err(ProxyError::Url(name)),
     }
 }
 

@@ -66,8 +66,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
     let objects = objects.with_context(|| format!("listing the objects of {name}"))?;
     let (count, old) = (objects.len(), old.join(", "));
     writeln!(out, "{name}: {}, stored in {stored} or {old}", counted(count, "object"))?;
-    let question =
-        format!("Write {} once, unchanged, and drop {old}?", counted(count, "object"));
+    let question = format!("Write {} once, unchanged, and drop {old}?", counted(count, "object"));
     args.confirm.agreed(&question, "--yes confirms it")?;
     if global.dry_run.is_none() {
         tokio::time::sleep_until(propagated).await;

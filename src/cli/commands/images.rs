@@ -127,7 +127,8 @@ async fn ask(puller: &Puller, text: &str, with_platform: bool) -> Found {
 /// Returns whether a registry was reached and does not have the image, or another thing in its place.
 fn is_missing(error: &PullError) -> bool {
     // An index may name a manifest that does not exist.
-    let is_absent = |error: &RequestError| matches!(error, RequestError::Answer { status: 404, .. });
+    let is_absent =
+        |error: &RequestError| matches!(error, RequestError::Answer { status: 404, .. });
     error.is_not_found()
         || matches!(error, PullError::Copy(CopyError::Request(_, source)) if is_absent(source))
         || matches!(error, PullError::Copy(CopyError::Manifest(_)))

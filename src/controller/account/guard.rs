@@ -68,7 +68,9 @@ impl Classify for GuardError {
         match self {
             Self::Reserved(_) => Disposition::Terminal(Reason::InvalidConfiguration),
             Self::NotInForce(_) | Self::ApproveNotInForce => Disposition::Wait(LOOK_AGAIN),
-            Self::Own(error) => retry_after(&error.0).map_or(Disposition::Retry, Disposition::Wait),
+            Self::Own(error) => {
+                retry_after(&error.0).map_or(Disposition::Retry, Disposition::RetryAfter)
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ impl Classify for AccountError {
             // The account may be made, or the controller's rights repaired, at any time.
             Self::NotFound(_) => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             Self::Lookup(error) => retry_after(&error.0)
-                .map_or(Disposition::RetryWithin(MAX_RIGHTS_DELAY), Disposition::Wait),
+                .map_or(Disposition::RetryWithin(MAX_RIGHTS_DELAY), Disposition::RetryAfter),
             Self::Name(_) => Disposition::Terminal(olm_api::conditions::Reason::Blocked),
         }
     }

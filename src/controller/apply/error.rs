@@ -90,7 +90,7 @@ impl ApplyError {
 
     fn joined(texts: &[String], errors: &[kube::Error]) -> Self {
         let disposition = errors.iter().map(disposition).min_by_key(|it| match it {
-            Disposition::Wait(delay) => (0, *delay),
+            Disposition::Wait(delay) | Disposition::RetryAfter(delay) => (0, *delay),
             Disposition::RetryWithin(limit) => (1, *limit),
             Disposition::Retry => (2, Duration::ZERO),
             Disposition::Terminal(_) => (3, Duration::ZERO),
@@ -163,7 +163,7 @@ fn disposition(err: &kube::Error) -> Disposition {
         401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
         // On a write this is the namespace, which may appear at any time.
         404 => Disposition::Wait(FLAT_DELAY),
-        _ => retry_after(err).map_or(Disposition::Retry, Disposition::Wait),
+        _ => retry_after(err).map_or(Disposition::Retry, Disposition::RetryAfter),
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
     #[rstest]
     #[case::rights_and_trouble(&[500, 403], Disposition::RetryWithin(MAX_RIGHTS_DELAY))]
     #[case::namespace_and_rights(&[403, 404, 500], Disposition::Wait(FLAT_DELAY))]
-    #[case::busy_and_namespace(&[404, 429], Disposition::Wait(Duration::from_secs(1)))]
+    #[case::busy_and_namespace(&[404, 429], Disposition::RetryAfter(Duration::from_secs(1)))]
     #[case::trouble(&[500], Disposition::Retry)]
     fn the_shortest_delay_counts_whatever_came_first(
         #[case] codes: &[u16],

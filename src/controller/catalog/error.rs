@@ -94,7 +94,9 @@ impl Classify for CatalogError {
             | Self::Template(_)
             | Self::Filled(_) => Disposition::Terminal(Reason::Blocked),
             Self::Pull(error) if error.is_terminal() => Disposition::Terminal(Reason::Blocked),
-            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
+            Self::Pull(error) => {
+                error.retry_after().map_or(Disposition::Retry, Disposition::RetryAfter)
+            }
             Self::PullSecret(error) => error.disposition(),
             Self::Request(error) => error.disposition(),
             Self::Replica(_)

@@ -100,9 +100,10 @@ pub(super) fn report(
             let text = shown(error);
             draft.put(match error.disposition() {
                 Disposition::Terminal(reason) => status::terminal(reason, text),
-                Disposition::Retry | Disposition::RetryWithin(_) | Disposition::Wait(_) => {
-                    status::retrying(text)
-                }
+                Disposition::Retry
+                | Disposition::RetryWithin(_)
+                | Disposition::RetryAfter(_)
+                | Disposition::Wait(_) => status::retrying(text),
             });
         }
     }

@@ -50,7 +50,7 @@ pub fn watched<K>(
 where
     K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
 {
-    // It begins anew before each list, those that fail included.
+    // `Init` comes before each list, also before one that fails.
     let is_read = |event: &Event<K>| !matches!(event, Event::Init);
     let watching = settled(watcher(api, config), WatchDelays::default(), is_read);
     watching.map_ok(move |event| event.modify(|object| lean(object.meta_mut())))

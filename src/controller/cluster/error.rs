@@ -72,7 +72,7 @@ pub async fn ended_after<T>(
 
 impl Classify for RequestError {
     fn disposition(&self) -> Disposition {
-        self.retry_after().map_or(Disposition::Retry, Disposition::Wait)
+        self.retry_after().map_or(Disposition::Retry, Disposition::RetryAfter)
     }
 
     fn is_conflict(&self) -> bool {
@@ -182,11 +182,11 @@ mod tests {
 
     // decision 7
     #[rstest]
-    #[case::busy(429, None, Disposition::Wait(Duration::from_secs(1)))]
-    #[case::busy_for_no_time(429, Some(0), Disposition::Wait(Duration::from_secs(1)))]
-    #[case::busy_for_a_while(429, Some(7), Disposition::Wait(Duration::from_secs(7)))]
-    #[case::busy_for_a_year(429, Some(31_536_000), Disposition::Wait(MAX_RETRY_AFTER))]
-    #[case::stopping(503, Some(7), Disposition::Wait(Duration::from_secs(7)))]
+    #[case::busy(429, None, Disposition::RetryAfter(Duration::from_secs(1)))]
+    #[case::busy_for_no_time(429, Some(0), Disposition::RetryAfter(Duration::from_secs(1)))]
+    #[case::busy_for_a_while(429, Some(7), Disposition::RetryAfter(Duration::from_secs(7)))]
+    #[case::busy_for_a_year(429, Some(31_536_000), Disposition::RetryAfter(MAX_RETRY_AFTER))]
+    #[case::stopping(503, Some(7), Disposition::RetryAfter(Duration::from_secs(7)))]
     #[case::broken(503, Some(0), Disposition::Retry)]
     #[case::refused(403, Some(7), Disposition::Retry)]
     fn retry_after_is_obeyed_within_limits(

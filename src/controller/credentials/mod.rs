@@ -75,7 +75,7 @@ impl Classify for PullSecretError {
         // The Secret may be labelled at any time.
         let labelled = Disposition::RetryWithin(MAX_RIGHTS_DELAY);
         match self {
-            Self::Lookup(error) => error.retry_after().map_or(labelled, Disposition::Wait),
+            Self::Lookup(error) => error.retry_after().map_or(labelled, Disposition::RetryAfter),
             Self::Name(_) | Self::NotOffered(_) => labelled,
         }
     }

@@ -252,8 +252,8 @@ impl Classify for ExtensionError {
             }
             // Rights of the account may come at any time.
             Self::AccountMissing { .. } => RIGHTS,
-            Self::Account(error) => retry_after(&error.0).map_or(RIGHTS, Disposition::Wait),
-            Self::Repairable(error) => error.retry_after().map_or(RIGHTS, Disposition::Wait),
+            Self::Account(error) => retry_after(&error.0).map_or(RIGHTS, Disposition::RetryAfter),
+            Self::Repairable(error) => error.retry_after().map_or(RIGHTS, Disposition::RetryAfter),
             Self::Operator(_) => Disposition::RetryWithin(OPERATOR),
             Self::ActAs(error) => error.disposition(),
             Self::Guard(error) => error.disposition(),
@@ -261,7 +261,7 @@ impl Classify for ExtensionError {
             Self::Certificates(error) => error.disposition(),
             Self::TakeOver(error) => error.disposition(),
             Self::Revisions(error) | Self::Orphaned(error) => {
-                retry_after(&error.0).map_or(Disposition::Retry, Disposition::Wait)
+                retry_after(&error.0).map_or(Disposition::Retry, Disposition::RetryAfter)
             }
             Self::Request(error) => error.disposition(),
             Self::TooLong(_) => Disposition::Retry,
@@ -297,7 +297,9 @@ impl Classify for ContentError {
             Self::Pull(error) if error.is_terminal() || error.is_of_size() => {
                 Disposition::Terminal(Reason::Blocked)
             }
-            Self::Pull(error) => error.retry_after().map_or(Disposition::Retry, Disposition::Wait),
+            Self::Pull(error) => {
+                error.retry_after().map_or(Disposition::Retry, Disposition::RetryAfter)
+            }
             Self::PullSecret(error) => error.disposition(),
             // The cluster may be changed at any time so that the check passes.
             Self::Held(hold) => match hold.awaits {

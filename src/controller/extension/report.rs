@@ -179,12 +179,13 @@ fn ended(error: Option<&ExtensionError>) -> extension::Outcome {
     let text = Chain(error).to_string();
     match error.disposition() {
         Disposition::Terminal(reason) => extension::Outcome::Terminal(reason, text),
-        Disposition::Retry | Disposition::RetryWithin(_) | Disposition::Wait(_) => {
-            match error.held_by() {
-                Some(reason) => extension::Outcome::Held(reason, text),
-                None => extension::Outcome::Retry(text),
-            }
-        }
+        Disposition::Retry
+        | Disposition::RetryWithin(_)
+        | Disposition::RetryAfter(_)
+        | Disposition::Wait(_) => match error.held_by() {
+            Some(reason) => extension::Outcome::Held(reason, text),
+            None => extension::Outcome::Retry(text),
+        },
     }
 }
 

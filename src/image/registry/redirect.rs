@@ -1,8 +1,8 @@
 //! Which redirects of a registry are followed.
 //!
 //! A registry is chosen by whoever writes a catalog, so its responses must not decide which hosts
-//! are contacted: only blobs, and manifests that are asked for by digest, may come from another one,
-//! because they are verified.
+//! are contacted. Only blobs, and manifests that are asked for by digest, may come from another one,
+//! because they are verified, and the answer whether an image exists, of which nothing is used.
 //!
 //! Source: catalogs.md 8.3.
 
