@@ -4,7 +4,7 @@
 
 use olm_core::crd_safety::Waivers;
 use olm_core::plan::{CrdVerdict, Plan};
-use olm_core::revision::{Origin, has_succeeded};
+use olm_core::revision::{Origin, States, has_succeeded};
 use tokio::time::{Instant, sleep};
 
 use crate::commands::{approve, plan};
@@ -15,7 +15,8 @@ use crate::prelude::*;
 pub(crate) struct RollbackArgs {
     /// Name of the extension
     name: String,
-    /// Revision to roll back to, by its number in `history`; by default the one before
+    /// Revision to roll back to, by its number in `history`; by default the one before, or
+    /// the installed one where a newer one is still rolling out
     revision: Option<i64>,
     #[command(flatten)]
     confirm: Confirm,
@@ -126,11 +127,17 @@ fn is_made(revisions: &[ClusterObjectSet], number: i64) -> bool {
     })
 }
 
-/// Returns the revision of this number, or the one before the installed one, if it was rolled out.
+/// Returns the revision of this number, if it was rolled out; without a number the installed one while
+/// a newer one is rolling out, else the one before it.
 fn chosen(revisions: &[ClusterObjectSet], to: Option<i64>) -> Option<&ClusterObjectSet> {
-    let installed = states(revisions).installed?.spec.revision;
+    let States { installed, rolling } = states(revisions);
+    let installed = installed?.spec.revision;
+    let is_rolling = rolling
+        .iter()
+        .any(|set| set.spec.revision > installed && set.metadata.deletion_timestamp.is_none());
     revisions.iter().rev().filter(|set| has_succeeded(set)).find(|set| match to {
         Some(number) => set.spec.revision == number,
+        None if is_rolling => set.spec.revision == installed,
         None => set.spec.revision < installed,
     })
 }
@@ -153,13 +160,33 @@ mod tests {
 
     use super::*;
 
+    type Kept<'a> = &'a [(i64, &'a str, &'a str)];
+
+    const DONE: Kept<'_> = &[
+        (1, "Archived", "True"),
+        (3, "Archived", "True"),
+        (4, "Archived", "False"),
+        (5, "Active", "True"),
+    ];
+    const STUCK: Kept<'_> =
+        &[(3, "Archived", "True"), (5, "Active", "True"), (6, "Active", "False")];
+    const FIRST_STUCK: Kept<'_> = &[(1, "Active", "True"), (2, "Active", "False")];
+
     #[rstest]
-    #[case::the_one_before(None, Some(3))]
-    #[case::named(Some(1), Some(1))]
-    #[case::failed(Some(4), None)]
-    #[case::unknown(Some(9), None)]
-    fn the_revision_before_was_rolled_out(#[case] to: Option<i64>, #[case] want: Option<i64>) {
-        let revision = |(number, state, succeeded): (i64, &str, &str)| -> ClusterObjectSet {
+    #[case::the_one_before(DONE, None, Some(3))]
+    #[case::named(DONE, Some(1), Some(1))]
+    #[case::failed(DONE, Some(4), None)]
+    #[case::unknown(DONE, Some(9), None)]
+    #[case::out_of_a_rollout(STUCK, None, Some(5))]
+    #[case::named_in_a_rollout(STUCK, Some(3), Some(3))]
+    #[case::out_of_the_first_update(FIRST_STUCK, None, Some(1))]
+    #[case::none_before(&[(1, "Active", "True")], None, None)]
+    fn what_was_rolled_out_last_comes_back(
+        #[case] kept: Kept<'_>,
+        #[case] to: Option<i64>,
+        #[case] want: Option<i64>,
+    ) {
+        let revision = |(number, state, succeeded): &(i64, &str, &str)| -> ClusterObjectSet {
             serde_json::from_value(json!({
                 "metadata": {"name": format!("e-{number}")},
                 "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
@@ -168,12 +195,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let all = [
-            (1, "Archived", "True"),
-            (3, "Archived", "True"),
-            (4, "Archived", "False"),
-            (5, "Active", "True"),
-        ];
-        assert_eq!(chosen(&all.map(revision), to).map(|set| set.spec.revision), want);
+        let kept: Vec<_> = kept.iter().map(revision).collect();
+        assert_eq!(chosen(&kept, to).map(|set| set.spec.revision), want);
     }
 }

@@ -314,6 +314,12 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
         found.status.as_ref().is_some_and(|it| it.active_revisions.len() == 2)
     };
     extension.eventually("it is tried again", ROLLOUT, again).await;
+
+    // By hand it goes back to what is installed, too, not to what was before that.
+    let (text, _) = olm(&scene, &["rollback", &scene.name, "--yes"]).good();
+    assert!(text.contains(&format!("{}: 1.0.0 ready after ", scene.name)), "{text}");
+    let revisions = extension.revisions().await;
+    assert_eq!(revisions.last().expect("a revision").annotations()[CONTENT_OF], "3");
     extension.delete().await;
 }
 
