@@ -48,6 +48,20 @@ pub(crate) enum Target {
 impl Target {
     /// Reads an argument; `offline` where catalogs are named on the command line.
     pub(crate) fn of(text: &str, offline: bool) -> Self {
+        let is_plain = !text.contains('/') && !text.starts_with('.');
+        if is_plain && Path::new(text).is_dir() {
+            notice(&format!(
+                "note: {} is the directory ./{text}; the package is package:{text}, the extension \
+                 extension:{text}",
+                quote(text)
+            ));
+            return Self::Bundle(text.to_owned());
+        }
+        Self::of_extension(text, offline)
+    }
+
+    /// Reads an argument where an extension or a package is expected: a plain word is no directory.
+    pub(crate) fn of_extension(text: &str, offline: bool) -> Self {
         let prefixed = |prefix| text.strip_prefix(prefix).map(str::to_owned);
         if let Some(place) = prefixed("dir:").or_else(|| prefixed("image:")) {
             return Self::Bundle(place);
@@ -58,13 +72,7 @@ impl Target {
         if let Some(name) = prefixed("extension:") {
             return Self::Extension(name);
         }
-        if text.contains('/') || Path::new(text).is_dir() {
-            if !text.contains('/') && !text.starts_with('.') {
-                notice(&format!(
-                    "note: {0} is the directory ./{text}; the package is package:{text}",
-                    quote(text)
-                ));
-            }
+        if text.contains('/') || text.starts_with('.') {
             return Self::Bundle(text.to_owned());
         }
         if offline || text.contains('@') {
@@ -464,5 +472,12 @@ mod tests {
         for (name, (text, offline, want)) in arguments {
             assert_eq!(format!("{:?}", Target::of(&text, offline)), want, "{name}");
         }
+    }
+
+    #[test]
+    fn where_an_extension_is_expected_a_plain_word_is_no_directory() {
+        assert_eq!(Target::of_extension("graph", false), Target::Word("graph".to_owned()));
+        assert_eq!(Target::of_extension("graph", true), Target::Package("graph".to_owned()));
+        assert_eq!(Target::of_extension("./graph", false), Target::Bundle("./graph".to_owned()));
     }
 }

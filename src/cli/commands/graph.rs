@@ -46,7 +46,7 @@ struct Asked {
 
 /// Draws the graph.
 pub(crate) async fn run(args: GraphArgs, global: &Global, out: &mut dyn Write) -> Ended {
-    let graph = match args.lookup.target(&args.name) {
+    let graph = match Target::of_extension(&args.name, args.lookup.is_offline()) {
         Target::Bundle(place) => {
             return usage(format!("{place} is a bundle: a graph is of an extension or a package"));
         }

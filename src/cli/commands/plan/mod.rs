@@ -111,7 +111,7 @@ impl PlanArgs {
     /// Finds the extension that an argument means: by its name, by its package, or the one that
     /// `install` would make of a package (plugin.md 1.2).
     async fn find(&self, text: &str, cluster: &Cluster) -> anyhow::Result<Of> {
-        let (wanted, is_word) = match Target::of(text, false) {
+        let (wanted, is_word) = match Target::of_extension(text, false) {
             Target::Extension(name) => return Ok(cluster.extension(&name).await?.into()),
             Target::Word(word) => match cluster.find_extension(&word).await? {
                 Some(found) => return Ok(found.into()),

@@ -141,6 +141,16 @@ impl Subjects {
     }
 }
 
+impl RbacArgs {
+    fn targets(&self) -> Vec<Target> {
+        let Mode { check, missing, diff, .. } = self.mode;
+        let of_extension = check || missing || diff || self.for_upgrade_to.is_some();
+        let offline = self.lookup.is_offline();
+        let read = if of_extension { Target::of_extension } else { Target::of };
+        self.targets.iter().map(|text| read(text, offline)).collect()
+    }
+}
+
 /// Computes the rights, and does with them what is asked for.
 pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let global = &args.confirm.rehearsal.of(global);
@@ -150,7 +160,7 @@ pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) ->
     if args.mode.check && args.confirm.rehearsal.output == Some(Format::Name) {
         return usage("-o name: with --check only json and yaml are possible");
     }
-    let targets: Vec<_> = args.targets.iter().map(|text| args.lookup.target(text)).collect();
+    let targets = args.targets();
     let bundles_alone = !targets.iter().any(|it| args.lookup.asks_cluster(it));
     if bundles_alone {
         // Whatever is wrong with the flags is said before anything is pulled.
