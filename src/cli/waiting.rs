@@ -88,6 +88,7 @@ pub(crate) async fn ready(
             }
             Progress::Held { .. } => Look::Going(None),
             Progress::Going(what) => Look::Going(Some(format!("{name}: {what}"))),
+            Progress::Unseen => Look::Unseen(Some(format!("{name}: {WAITING}"))),
         })
     })
     .await
@@ -99,6 +100,8 @@ pub(crate) enum Look {
     Ended(Outcome),
     /// The current activity, if known.
     Going(Option<String>),
+    /// The same, while the controller has not acted on the object as it was written.
+    Unseen(Option<String>),
 }
 
 /// Looks at something until it is over, and tells how far it is; `late` is what to say once the time is
@@ -110,22 +113,32 @@ pub(crate) async fn wait(
 ) -> Ended {
     let (begun, mut told) = (Instant::now(), None);
     loop {
-        match look(begun).await? {
+        let (what, is_seen) = match look(begun).await? {
             Look::Ended(outcome) => return Ok(outcome),
-            Look::Going(Some(what)) if told.as_ref() != Some(&what) => {
-                notice(&what);
-                told = Some(what);
-            }
-            Look::Going(_) => {}
+            Look::Going(what) => (what, true),
+            Look::Unseen(what) => (what, false),
+        };
+        if let Some(what) = what.filter(|what| told.as_ref() != Some(what)) {
+            notice(&what);
+            told = Some(what);
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
-            notice(&format!(
-                "error: timed out after {timeout} s: {late}; the controller keeps trying"
-            ));
+            for line in timed_out(timeout, late, is_seen) {
+                notice(&line);
+            }
             return Ok(Outcome::TimedOut);
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+fn timed_out(timeout: u64, late: &str, is_seen: bool) -> Vec<String> {
+    let error = format!("error: timed out after {timeout} s: {late}");
+    if is_seen {
+        return vec![format!("{error}; the controller keeps trying")];
+    }
+    let hint = "hint: kubectl olm doctor checks whether the controller runs".to_owned();
+    vec![format!("{error}; the controller has not acted on it"), hint]
 }
 
 /// The progress of an extension.
@@ -139,12 +152,14 @@ enum Progress {
     Held { why: String, command: Option<String> },
     /// The current activity, or the reason of the wait.
     Going(String),
+    /// The controller has not acted on what was written.
+    Unseen,
 }
 
 /// Returns the progress since a change: for a while, an unchanged status does not count as its result.
 fn since(before: &Progress, now: Progress, elapsed: Duration) -> Progress {
     match now {
-        Progress::Ready(_) => now,
+        Progress::Ready(_) | Progress::Unseen => now,
         _ if now == *before && elapsed < NOTICED => Progress::Going(WAITING.to_owned()),
         _ => now,
     }
@@ -181,7 +196,7 @@ fn progress(extension: &ClusterExtension, version: Awaited<'_>) -> Progress {
         return Progress::Held { why: hold.message.clone(), command };
     }
     let says = ready.or(progressing);
-    Progress::Going(says.map_or_else(|| WAITING.to_owned(), |says| says.message.clone()))
+    says.map_or(Progress::Unseen, |says| Progress::Going(says.message.clone()))
 }
 
 #[cfg(test)]
@@ -226,6 +241,7 @@ mod tests {
     #[case::what_stood_before(Progress::Going("old".into()), 1, Progress::Going(WAITING.into()))]
     #[case::for_long(Progress::Going("old".into()), 60, Progress::Going("old".into()))]
     #[case::stopped(Progress::Stopped("bad".into()), 1, Progress::Stopped("bad".into()))]
+    #[case::unseen(Progress::Unseen, 1, Progress::Unseen)]
     #[case::ready(Progress::Ready("1.0.0".into()), 1, Progress::Ready("1.0.0".into()))]
     fn what_stood_before_a_change_is_not_its_effect(
         #[case] now: Progress,
@@ -234,6 +250,19 @@ mod tests {
     ) {
         let before = Progress::Going("old".to_owned());
         assert_eq!(since(&before, now, Duration::from_secs(seconds)), want);
+    }
+
+    #[test]
+    fn where_the_controller_does_nothing_doctor_is_named() {
+        let [error, hint] = &*timed_out(5, "e is not ready yet", false) else {
+            panic!("two lines")
+        };
+        let want =
+            "error: timed out after 5 s: e is not ready yet; the controller has not acted on it";
+        assert_eq!(error, want);
+        assert!(hint.contains("kubectl olm doctor"), "{hint}");
+        let seen = timed_out(5, "e is not ready yet", true);
+        assert!(seen.concat().ends_with("; the controller keeps trying"), "{seen:?}");
     }
 
     #[test]

@@ -34,7 +34,10 @@ pub(super) async fn wait(
         if let Some(stopped) = stopped.filter(|_| begun.elapsed() >= stands) {
             bail!("{name}: {}", stopped.message);
         }
-        Ok(Look::Going(progressing.map(|found| format!("{name}: {}", found.message))))
+        Ok(match progressing {
+            Some(found) => Look::Going(Some(format!("{name}: {}", found.message))),
+            None => Look::Unseen(None),
+        })
     })
     .await
 }

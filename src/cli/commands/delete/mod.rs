@@ -396,7 +396,12 @@ async fn wait(
         }
         let ready = found.condition(types::READY);
         let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
-        Ok(Look::Going(uninstalling.then(|| message.to_owned())))
+        let is_seen = ready.is_some_and(|it| it.observed_generation == found.metadata.generation);
+        Ok(if uninstalling || is_seen {
+            Look::Going(uninstalling.then(|| message.to_owned()))
+        } else {
+            Look::Unseen(None)
+        })
     })
     .await
 }
