@@ -180,8 +180,19 @@ pub(crate) fn unless_seen(
     Err(Hinted::failed(text, hint))
 }
 
-/// Refuses an extension that is paused: nothing would come of a change.
+/// Refuses an extension that is being deleted: nothing would come of a change.
+pub(crate) fn refuse_deleted(extension: &ClusterExtension) -> anyhow::Result<()> {
+    if extension.metadata.deletion_timestamp.is_some() {
+        let name = extension.name_any();
+        let hint = format!("kubectl olm status {name}");
+        return Err(Hinted::failed(format!("{name} is being deleted"), hint));
+    }
+    Ok(())
+}
+
+/// Refuses one that is being deleted or paused, for the same reason.
 pub(crate) fn refuse_paused(extension: &ClusterExtension) -> anyhow::Result<()> {
+    refuse_deleted(extension)?;
     if is_paused(extension.annotations()) {
         let name = extension.name_any();
         let hint = format!("kubectl olm resume {name}");
@@ -306,6 +317,8 @@ pub(crate) async fn would_change(
 
 #[cfg(test)]
 mod tests {
+    use olm_api::keys::policy;
+
     use super::*;
     use crate::fixture::cases;
 
@@ -314,5 +327,18 @@ mod tests {
         for (name, (text, want)) in cases::<(String, Option<u64>)>("a_time_has_a_unit") {
             assert_eq!(seconds(&text).ok(), want, "{name}");
         }
+    }
+
+    #[test]
+    fn nothing_is_changed_of_what_goes_or_is_paused() {
+        let refused = |metadata: Value| {
+            let extension = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            refuse_paused(&extension).err().map(|error| error.to_string())
+        };
+        let going = json!({"name": "e", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(refused(going).as_deref(), Some("e is being deleted"));
+        let paused = json!({"name": "e", "annotations": {policy::PAUSED: "true"}});
+        assert_eq!(refused(paused).as_deref(), Some("e is paused"));
+        assert_eq!(refused(json!({"name": "e"})), None);
     }
 }

@@ -46,6 +46,7 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
     let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::APPROVE).await?;
     let extension = cluster.extension(&args.name).await?;
+    changes::refuse_deleted(&extension)?;
     let valid = ValidExtension::of(&extension).context("it names no package")?;
     // Where that cannot be read, the plan says so.
     let required = cluster.requires_approval(valid).await.unwrap_or(false);

@@ -307,6 +307,9 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
     if extension.package() != Some(locked.package.as_str()) {
         return Some(format!("it is of another package than {}", locked.package));
     }
+    if extension.metadata.deletion_timestamp.is_some() {
+        return Some("it is being deleted".to_owned());
+    }
     if is_paused(extension.annotations()) {
         return Some(format!("it is paused; kubectl olm resume {name}"));
     }

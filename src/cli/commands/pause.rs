@@ -42,7 +42,9 @@ pub(crate) async fn run(
         cluster.heeds(policy::PAUSED).await?;
     }
     let (extensions, catalogs) = if args.all {
-        (cluster.extensions().await?, Cluster::catalogs(cluster.own_client()).await?)
+        let mut extensions = cluster.extensions().await?;
+        extensions.retain(|extension| extension.metadata.deletion_timestamp.is_none());
+        (extensions, Cluster::catalogs(cluster.own_client()).await?)
     } else {
         // All are read before one is changed: an unknown name changes nothing.
         let (catalogs, extensions): (Vec<_>, Vec<_>) =
@@ -54,6 +56,7 @@ pub(crate) async fn run(
     };
     let client = cluster.own_client();
     for extension in &extensions {
+        changes::refuse_deleted(extension)?;
         yields(extension, pause, global)?;
     }
     for catalog in &catalogs {
