@@ -241,7 +241,7 @@ impl Verbs {
         let Some(summary) = offers.summary(catalog, package).await? else { return Ok(Value::Null) };
         let mut installed_as = Vec::new();
         for extension in offers.extensions().await? {
-            if extension.package() == Some(package) {
+            if extension.package() == Some(package) && extension.installed().is_some() {
                 installed_as.push(extension.name_any());
             }
         }

@@ -120,7 +120,7 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
             cluster.heeds(key).await?;
         }
     }
-    refuse_taken(&args, &cluster).await?;
+    refuse_taken(&args, &cluster.extensions().await?)?;
     let plan = plan(&args, &cluster).await?;
     if let Some(output) = rehearsal.document() {
         print(plan.written, output, out)?;
@@ -260,18 +260,22 @@ pub(super) fn selector(text: &str) -> Result<LabelSelector, String> {
     Ok(LabelSelector { match_labels: Some(labels), ..LabelSelector::default() })
 }
 
-/// Fails if the package is installed already, or the name is taken.
-async fn refuse_taken(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<()> {
+/// Fails if an extension installs or requests the package already, or the name is taken.
+fn refuse_taken(args: &InstallArgs, extensions: &[ClusterExtension]) -> anyhow::Result<()> {
     let (package, _) = args.package();
-    for extension in cluster.extensions().await? {
+    for extension in extensions {
         let name = extension.name_any();
         if extension.package() == Some(package) {
+            let (how, hint) = match extension.installed() {
+                Some(_) => ("installed as", format!("kubectl olm upgrade {name} moves it")),
+                None => ("requested by", format!("kubectl olm status {name}")),
+            };
             let text = format!(
-                "{} is installed as extension {}; a package can be installed only once",
+                "{} is {how} extension {}; a package can be installed only once",
                 quote(package),
                 quote(&name)
             );
-            return Err(Hinted::failed(text, format!("kubectl olm upgrade {name} moves it")));
+            return Err(Hinted::failed(text, hint));
         }
         if name == args.name() {
             let text = format!("there is an extension {} of another package", quote(&name));
@@ -412,6 +416,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::output::Failure;
 
     #[derive(Parser)]
     struct Line {
@@ -430,5 +435,26 @@ mod tests {
     #[case::none(&["p@1.0.0", "--rights", "none"], Rights::None)]
     fn rights_last_as_long_as_what_is_asked_for(#[case] line: &[&str], #[case] want: Rights) {
         assert_eq!(Line::parse_from([&["install"], line].concat()).args.rights(), want);
+    }
+
+    #[rstest]
+    #[case::installed(
+        json!({"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}),
+        "\"p\" is installed as extension \"e\"",
+        "kubectl olm upgrade e moves it"
+    )]
+    #[case::failed(json!({}), "\"p\" is requested by extension \"e\"", "kubectl olm status e")]
+    fn a_package_is_said_to_be_installed_where_it_is(
+        #[case] status: Value,
+        #[case] text: &str,
+        #[case] hint: &str,
+    ) {
+        let extension = json!({"metadata": {"name": "e"}, "status": status, "spec": {
+            "namespace": "ns", "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
+        let taken = [serde_json::from_value(extension).unwrap()];
+        let args = Line::parse_from(["install", "p"]).args;
+        let failure = Failure::of(&refuse_taken(&args, &taken).unwrap_err());
+        assert!(failure.text.starts_with(text), "{}", failure.text);
+        assert_eq!(failure.hint.as_deref(), Some(hint));
     }
 }

@@ -248,7 +248,7 @@ impl Package {
 async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow::Result<()> {
     let mut installed = BTreeMap::<String, Vec<String>>::new();
     for extension in offers.extensions().await? {
-        if let Some(package) = extension.package() {
+        if let Some(package) = extension.package().filter(|_| extension.installed().is_some()) {
             installed.entry(package.to_owned()).or_default().push(extension.name_any());
         }
     }

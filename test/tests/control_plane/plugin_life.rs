@@ -56,6 +56,8 @@ async fn a_second_one_is_told_of_the_first(scene: &Scene) {
     let second = Extension::create(client, &second, name, &account, catalog).await;
     let owner = format!("ClusterExtension {name} owns objects that this bundle also contains");
     second.shows("Ready", "False", "Retrying", &owner).await;
+    let (text, _) = olm(scene, &["search", name], true).good();
+    assert!(!text.contains("-second"), "{text}");
     second.delete().await;
 }
 
