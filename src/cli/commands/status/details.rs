@@ -171,8 +171,11 @@ pub(super) fn sheet(extension: &ClusterExtension, details: &Details) -> KeyValue
             None => reason,
         },
     );
-    let not_ready = condition.filter(|ready| ready.status != status::TRUE);
-    sheet.lines("Why", not_ready.map(|ready| ready.message.clone()));
+    let message = condition.map_or("", |ready| ready.message.as_str());
+    let is_ready = condition.is_some_and(|ready| ready.status == status::TRUE);
+    // The first line of what is ready says nothing else.
+    let (label, from) = if is_ready { ("Note", 1) } else { ("Why", 0) };
+    sheet.lines(label, message.lines().skip(from).map(str::to_owned));
     sheet.lines("Cause", details.causes.clone().unwrap_or_else(|why| not_known(&why)));
     sheet.lines(
         "Update",

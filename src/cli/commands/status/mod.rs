@@ -193,6 +193,34 @@ mod tests {
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 
+    #[test]
+    fn a_sheet_says_what_is_to_be_known_of_what_is_ready() {
+        let ready = condition(
+            "Ready",
+            "True",
+            "CatalogGone",
+            "The bundle is installed and available.\ncatalog red was deleted",
+        );
+        let well = json!({"metadata": {"name": "well"}, "status": {"conditions": [ready]}});
+        let text = text_of(&well);
+        let note = text.lines().find(|line| line.starts_with("Note ")).unwrap_or_default();
+        assert!(note.ends_with(" catalog red was deleted"), "{text}");
+        assert!(!text.contains("Why"), "{text}");
+    }
+
+    fn text_of(one: &Value) -> String {
+        let details = Details {
+            revisions: Vec::new(),
+            catalog: Ok(None),
+            provides: Ok(Vec::new()),
+            causes: Ok(Vec::new()),
+            events: Ok(Vec::new()),
+        };
+        let mut out = Vec::new();
+        sheet(&extension(one), &details).write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     // applying.md 1.3
     #[test]
     fn a_sheet_says_what_was_superseded_and_why() {
@@ -205,16 +233,7 @@ mod tests {
             &format!("Revision 2 is rolling out.\n{why}"),
         );
         let moves = json!({"metadata": {"name": "moves"}, "status": {"conditions": [ready]}});
-        let details = Details {
-            revisions: Vec::new(),
-            catalog: Ok(None),
-            provides: Ok(Vec::new()),
-            causes: Ok(Vec::new()),
-            events: Ok(Vec::new()),
-        };
-        let mut out = Vec::new();
-        sheet(&extension(&moves), &details).write(&mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = text_of(&moves);
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(why), "{text}");
     }
 
