@@ -7,6 +7,7 @@ use olm_api::conditions::Reason;
 use olm_core::extension::holds::{Hold, holder};
 use olm_core::extension::{CatalogMove, ValidExtension};
 use olm_core::rbac::{Permissions, lines, missing_manifests};
+use olm_core::status::Note;
 
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
@@ -52,6 +53,40 @@ struct Edit {
 impl UpgradeArgs {
     fn to(&self) -> Option<&String> {
         self.version.as_ref().or(self.to.as_ref())
+    }
+}
+
+impl Edit {
+    /// Returns whether it changes the spec.
+    fn asks(&self) -> bool {
+        self.change.get("spec").is_some()
+    }
+
+    /// Returns why a hold stops it, and what leads on.
+    fn stopped(&self, name: &str, hold: &Note) -> (String, Option<String>) {
+        const GRANT: &str = "--grant gives the account what it lacks";
+        let (version, message) = (&self.version, hold.message.clone());
+        match hold.reason {
+            // The message is about a spec that is not written.
+            Reason::PermissionsMissing if self.asks() => {
+                let why = format!("its account lacks rights that {version} needs");
+                let asked = &self.change["spec"]["source"]["catalog"];
+                let is_alone = self.change.get("metadata").is_none()
+                    && asked.as_object().is_some_and(|it| it.keys().eq(["version"]));
+                let by_hand = format!(
+                    "{GRANT}; kubectl olm rbac {name} --missing --for-upgrade-to {version} prints it \
+                     for kubectl apply"
+                );
+                (why, Some(if is_alone { by_hand } else { GRANT.to_owned() }))
+            }
+            Reason::PermissionsMissing => (message, Some(GRANT.to_owned())),
+            Reason::RolloutReverted => {
+                let annotation = policy::ON_FAILURE;
+                let again = format!("kubectl annotate clusterextension {name} {annotation}-");
+                (message, Some(format!("to try it again: {again}")))
+            }
+            reason => (message, holder(reason).command(name)),
+        }
     }
 }
 
@@ -146,7 +181,7 @@ async fn checked(
         notice(&format!("note: {} is not known: {}", one.what, one.why));
     }
     // An approval is of what the spec asks for, and comes after it.
-    let asks = edit.change.get("spec").is_some();
+    let asks = edit.asks();
     let stops = |hold: &&Hold| {
         let holder = holder(hold.note.reason);
         let granted = args.grant && hold.note.reason == Reason::PermissionsMissing;
@@ -155,16 +190,10 @@ async fn checked(
     let mut stopped = false;
     for hold in plan.holds.iter().filter(stops) {
         stopped = true;
-        notice(&format!("error: {name} is held by {}: {}", hold.word(), hold.note.message));
-        if hold.note.reason == Reason::PermissionsMissing {
-            notice("hint: --grant gives the account what it lacks");
-        } else if hold.note.reason == Reason::RolloutReverted {
-            let annotation = policy::ON_FAILURE;
-            notice(&format!(
-                "hint: to try it again: kubectl annotate clusterextension {name} {annotation}-"
-            ));
-        } else if let Some(command) = holder(hold.note.reason).command(name) {
-            notice(&format!("hint: {command}"));
+        let (why, hint) = edit.stopped(name, &hold.note);
+        notice(&format!("error: {name} is held by {}: {why}", hold.word()));
+        if let Some(hint) = hint {
+            notice(&format!("hint: {hint}"));
         }
     }
     let grants = if args.grant { plan.account.lacks } else { Permissions::default() };
@@ -316,6 +345,29 @@ mod tests {
         #[case] want: &str,
     ) {
         assert_eq!(released(&extension(reason, version)).err().unwrap().to_string(), want);
+    }
+
+    #[rstest]
+    #[case::version(
+        catalog(&json!({"version": "2.0.0"})),
+        "its account lacks rights that 2.0.0 needs",
+        "--grant gives the account what it lacks; kubectl olm rbac e --missing --for-upgrade-to 2.0.0 \
+         prints it for kubectl apply"
+    )]
+    #[case::channel(
+        catalog(&json!({"version": "2.0.0", "channels": ["beta"]})),
+        "its account lacks rights that 2.0.0 needs",
+        "--grant gives the account what it lacks"
+    )]
+    #[case::requested(json!({}), "of the spec", "--grant gives the account what it lacks")]
+    fn rights_for_an_edit_are_printed_for_its_version(
+        #[case] change: Value,
+        #[case] why: &str,
+        #[case] hint: &str,
+    ) {
+        let edit = Edit { text: String::new(), change, version: "2.0.0".to_owned() };
+        let hold = Note { reason: Reason::PermissionsMissing, message: "of the spec".to_owned() };
+        assert_eq!(edit.stopped("e", &hold), (why.to_owned(), Some(hint.to_owned())));
     }
 
     fn extension(reason: &str, version: Option<&str>) -> ClusterExtension {
