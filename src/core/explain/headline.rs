@@ -1,6 +1,8 @@
 //! One sentence for users: what prevents the installation or update, what is available instead, and
 //! what to do.
 
+use jiff::Timestamp;
+
 use super::finding::{CatalogReason, Finding};
 use super::hint::Suggestion;
 use super::model::{BundleReport, BundleVerdict, CatalogSummary};
@@ -37,8 +39,12 @@ impl Report<'_> {
 
     fn held(&self) -> Option<(Code, Vec<String>)> {
         self.hints.iter().find_map(|hint| match &hint.suggestion {
-            Suggestion::HeldByPolicy { version, reason, .. } => {
-                let what = format!("{version} is available and held, because it {}", why(*reason));
+            Suggestion::HeldByPolicy { bundle, version, reason, .. } => {
+                let held = self.opens(bundle).map_or_else(
+                    || format!(", because it {}", why(*reason)),
+                    |opens| format!(" until the update window opens at {opens}"),
+                );
+                let what = format!("{version} is available and held{held}");
                 Some((*reason, vec![what, hint.text.clone()]))
             }
             Suggestion::HeldByConstraints { version, reason, missing, .. } => {
@@ -46,6 +52,17 @@ impl Report<'_> {
                 Some((*reason, vec![what]))
             }
             _ => None,
+        })
+    }
+
+    /// Returns when the update window opens that holds a bundle back.
+    fn opens(&self, name: &str) -> Option<Timestamp> {
+        let mut found = self.bundles.iter().filter(|bundle| bundle.name == name);
+        found.find_map(|bundle| {
+            bundle.exclusions().find_map(|finding| match finding {
+                Finding::OutsideWindow { opens } => Some(*opens),
+                _ => None,
+            })
         })
     }
 

@@ -143,8 +143,10 @@ async fn an_update_waits_until_its_window_opens() {
     let update = extension.offers("1.1.0", "OutsideWindow").await;
     let text = "1.1.0 is available and held until the update window opens at ";
     assert!(update.message.starts_with(text), "{}", update.message);
+    extension.shows("Ready", "True", "OutsideWindow", text).await;
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
     assert!(why.contains("OutsideWindow: is held until the update window opens"), "{why}");
+    assert!(why.contains(text) && why.contains(APPROVE) && !why.contains(UPGRADE), "{why}");
     let (_, status, _) = plugin::answer(scene.cluster.plane, &["status", &scene.name]);
     assert!(status.contains("window"), "{status}");
     // Nothing else happens when the time comes: a full minute, in ten seconds or later.

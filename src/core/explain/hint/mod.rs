@@ -222,6 +222,9 @@ fn policy_change(version: &str, reason: Code, range: Option<&str>) -> String {
         let (approve, held) = (policy::APPROVE, policy::CATALOG_MOVE);
         return format!("annotation {approve}: {version}, or {held}: Allow");
     }
+    if reason == Code::OutsideWindow {
+        return format!("wait, or annotation {}: {version}", policy::APPROVE);
+    }
     let range = range.map(|range| format!("version \"{range}\", or ")).unwrap_or_default();
     format!("{range}annotation {}: Any, or {FORCE}", policy::UPGRADE)
 }

@@ -34,6 +34,8 @@ fn each_ending_has_its_sentence() {
         .channel("beta", json!([{"name": "kettle.v1.1.0", "replaces": "kettle.v1.0.0"}]));
     let early = Fixture::bundles(&["1.1.0-rc.1"]);
     let ours = Options { updates: crate::resolve::UpdatePolicy::MinorOnly, ..ANY };
+    let opens = "2026-11-28T02:00:00Z".parse().ok();
+    let closed = Options { closed_until: opens, ..ANY };
     let mut other = request();
     other.filter.package_name = "kettel".to_owned();
     let lines = [
@@ -51,6 +53,7 @@ fn each_ending_has_its_sentence() {
         ),
         ("no such package", tell(&other, &chain, ANY)),
         ("next major", tell(&installed("1.0.0"), &majors, ours)),
+        ("closed window", tell(&installed("1.0.0"), &majors, closed)),
         ("step down", tell(&installed("1.1.0"), &down_edge, ours)),
         ("wrong range", tell(&request().version("latest"), &chain, ANY)),
     ];
