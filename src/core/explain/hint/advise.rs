@@ -95,13 +95,28 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         Some(Suggestion::DisableCatalog { catalogs, then })
     }
 
-    /// How to choose between catalogs of the same priority.
+    /// How to choose between catalogs of the same priority, where nothing is chosen or another one has
+    /// something better.
     fn between_catalogs(&self) -> Vec<Suggestion<'a>> {
         let is_tied =
             |reason: &CatalogReason<'_>| matches!(reason, CatalogReason::AmbiguousCatalogs { .. });
-        let tied = self.all.iter();
-        let tied: Vec<_> = tied.filter(|it| it.account.reasons.iter().any(is_tied)).collect();
+        let tied: Vec<_> =
+            self.all.iter().filter(|it| it.account.reasons.iter().any(is_tied)).collect();
         let catalogs: Vec<_> = tied.iter().map(|looked| looked.account.name).collect();
+        let is_better = |looked: &&CatalogEvaluation<'a, 'q>| {
+            let survey = looked.survey.as_ref();
+            let best = survey
+                .and_then(|survey| Some(Place { survey, position: *survey.candidates.first()? }));
+            best.is_some_and(|place| self.improves(&place))
+        };
+        let matters = match self.ending {
+            Ending::Ambiguous => true,
+            Ending::Resolved | Ending::Held => tied.iter().any(is_better),
+            _ => false,
+        };
+        if !matters {
+            return Vec::new();
+        }
         let Some(priority) = tied.iter().map(|looked| looked.account.priority).max() else {
             return Vec::new();
         };

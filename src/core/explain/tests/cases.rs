@@ -211,6 +211,24 @@ fn catalogs_say_what_they_lost_to() {
     assert!(tied.hints.iter().all(|hint| !hint.text.contains("forces it")), "{:?}", tied.hints);
 }
 
+// ours: a tie is of no interest where the catalog of the installed bundle wins, unless another has more
+#[rstest]
+#[case::nothing_better(&["1.0.0", "1.1.0"], &["1.0.0", "1.1.0"], false)]
+#[case::what_the_other_has(&["1.1.0"], &["1.1.0", "1.2.0"], true)]
+fn a_tie_that_a_catalog_wins_is_not_to_be_ended(
+    #[case] home: &[&str],
+    #[case] other: &[&str],
+    #[case] suggested: bool,
+) {
+    let (home, other) = (Fixture::chain(home).content(), Fixture::chain(other).content());
+    let catalogs = [catalog("a", 0, &home), catalog("b", 0, &other)];
+    let request = Request { home: Some("a".to_owned()), ..installed("1.1.0") };
+    let won = report(&request, &catalogs, &ANY);
+    assert_eq!(won.result, Ending::Resolved);
+    let found = won.hints.iter().any(|hint| hint.text.contains("priority"));
+    assert_eq!(found, suggested, "{:?}", won.hints);
+}
+
 // resolution.md 1.13
 #[rstest]
 #[case::lower(-1, true)]
