@@ -46,6 +46,8 @@ pub(super) struct Enacted {
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
     /// The notes of `Ready`, which are warnings too.
     pub(super) notes: Vec<Note>,
+    /// A note of `Ready` only: what has not happened yet.
+    pub(super) pending: Option<Note>,
     /// Why nothing was made, if something holds it.
     pub(super) refused: Option<ExtensionError>,
     /// Condition `PermissionsSufficient`, if somebody looked.

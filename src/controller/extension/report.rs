@@ -105,7 +105,9 @@ fn status(
     let channels = catalog.map_or(&[][..], |catalog| &catalog.channels);
     let answer = outcome.answer.as_ref();
     let answered = answer.map_or(&[][..], |answer| &answer.notes);
-    let notes: Vec<_> = answered.iter().chain(&outcome.enacted.notes).cloned().collect();
+    let enacted = &outcome.enacted;
+    let notes = answered.iter().chain(&enacted.notes).chain(&enacted.pending);
+    let notes: Vec<_> = notes.cloned().collect();
     let mut status = extension::summarize(
         extension.status.as_ref(),
         &extension::Pass {

@@ -27,7 +27,14 @@ impl Attempt<'_> {
     ) -> Result<Enacted, ExtensionError> {
         let target = BundleRecord::of(back.source);
         let failed = ExtensionError::of_bundle(&target);
-        let note = back.note();
+        let told = |mut enacted: Enacted| {
+            if back.is_done() {
+                enacted.notes.push(back.note());
+            } else {
+                enacted.pending = Some(back.note());
+            }
+            enacted
+        };
         let generation = self.extension.object.metadata.generation;
         let source = recorded_issuer(std::slice::from_ref(back.source));
         // Whoever trusts a CA of ours follows it; nothing else of what was made changes.
@@ -35,7 +42,7 @@ impl Attempt<'_> {
         let stays = back.is_made && recorded_generation(back.source) == generation;
         let lost = if stays { Box::pin(self.restore_content()).await } else { None };
         if stays && (!follows || lost.is_some()) {
-            return Ok(Enacted::kept(note, lost));
+            return Ok(told(Enacted { look_again: lost, ..Enacted::default() }));
         }
         let mut phases = self.stored(back.source).await.map_err(failed)?;
         let objects: Vec<Object> = phases.iter().flat_map(|it| it.objects.clone()).collect();
@@ -62,9 +69,7 @@ impl Attempt<'_> {
             rights: Known::default(),
         };
         let made = self.write(plan).await.map_err(failed)?;
-        let mut enacted = Box::pin(self.made(made)).await;
-        enacted.notes.push(note);
-        Ok(enacted)
+        Ok(told(Box::pin(self.made(made)).await))
     }
 
     /// Reads what a revision holds.

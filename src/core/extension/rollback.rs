@@ -144,17 +144,23 @@ impl Return<'_> {
         }
     }
 
+    /// Says whether the revision that was made for it has rolled out.
+    pub fn is_done(&self) -> bool {
+        self.is_made && has_succeeded(self.source)
+    }
+
     /// Says what an administrator should know as long as it lasts.
     pub fn note(&self) -> Note {
         let origin = self.origin();
         let version = BundleRecord::of(self.source).version;
         let number = origin.content_of.unwrap_or(self.source.spec.revision);
+        let done = if self.is_done() { "is installed" } else { "is to be installed" };
         match origin.reverted {
             Some((bundle, because)) => Note {
                 reason: Reason::RolloutReverted,
                 message: format!(
-                    "{bundle} was not rolled out in time, and {version} of revision {number} is \
-                     installed again; {bundle} is tried again when the spec changes or annotation {} is \
+                    "{bundle} was not rolled out in time, and {version} of revision {number} {done} \
+                     again; {bundle} is tried again when the spec changes or annotation {} is \
                      removed: {because}",
                     policy::ON_FAILURE
                 ),
@@ -162,7 +168,7 @@ impl Return<'_> {
             None => Note {
                 reason: Reason::RolledBack,
                 message: format!(
-                    "{version} of revision {number} is installed again; updates and changes of the \
+                    "{version} of revision {number} {done} again; updates and changes of the \
                      spec wait until annotation {} is removed",
                     policy::ROLLBACK_TO
                 ),
@@ -262,6 +268,24 @@ mod tests {
         assert_eq!(got, want.map(Some).map_err(str::to_owned));
     }
 
+    // applying.md j3: nothing is installed again before it has rolled out
+    #[rstest]
+    #[case::not_made("1", true, "is to be installed again")]
+    #[case::rolls_out("4", false, "is to be installed again")]
+    #[case::rolled_out("4", true, "is installed again")]
+    fn a_step_back_says_whether_it_is_made(
+        #[case] number: &str,
+        #[case] succeeded: bool,
+        #[case] want: &str,
+    ) {
+        let revisions = [revision(1, true, &Origin::default()), revision(5, succeeded, &of(4))];
+        let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
+        let back = going_back(&wanted, &revisions, LATE.parse().unwrap()).unwrap().unwrap();
+        let note = back.note();
+        assert_eq!(note.reason, Reason::RolledBack);
+        assert!(note.message.contains(want), "{}", note.message);
+    }
+
     // applying.md F23: once, at the deadline, with the evidence
     #[rstest]
     #[case::in_time("2026-01-01T00:09:00Z", "Rollback", &Origin::default(), 1, None)]
@@ -284,6 +308,7 @@ mod tests {
         let Some(back) = back else { return };
         let reverted = back.origin().reverted;
         assert_eq!(reverted, Some(("p.v2".into(), "Available of 2".into())));
+        assert!(back.note().message.contains("is to be installed again"));
         assert_eq!(back.note().reason, Reason::RolloutReverted);
     }
 

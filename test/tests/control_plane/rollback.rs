@@ -152,6 +152,8 @@ async fn a_step_back_to_more_rights_waits_for_the_approval_of_its_plan() {
     let (_, errors) = olm(&scene, &["rollback", &name, "--yes", "--no-wait"]).good();
     assert!(errors.contains(&format!("kubectl olm approve {name} --plan ")), "{errors}");
     extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
+    extension.shows("Ready", "False", "PermissionIncrease", "is to be installed again").await;
+    assert!(scene.events("RolledBack").is_empty(), "it has not happened");
     assert_eq!(extension.revisions().await.len(), 2, "nothing is written");
     assert!(scene.get("clusterrole", "regained-reader").is_none());
     assert_eq!(installed_version(&extension.get().await), Some("1.1.0"));
@@ -163,6 +165,7 @@ async fn a_step_back_to_more_rights_waits_for_the_approval_of_its_plan() {
     assert!(event.contains(digest(&held)), "the plugin makes the controller's plan: {event}");
     plans_olm(&scene, &["approve", &name, "--plan", digest(&held)]).good();
     extension.installed("1.0.0").await;
+    extension.shows("Ready", "True", "RolledBack", "1.0.0 of revision 1 is installed again").await;
     assert!(scene.get("clusterrole", "regained-reader").is_some());
     extension.delete().await;
 }
