@@ -302,7 +302,8 @@ impl Cluster {
         let known = known.map(|catalog| self.known(catalog, &question.filter.package_name, read));
         // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
         let known: Vec<_> = known.collect();
-        let catalogs = stream::iter(known).buffered(AT_ONCE).collect().await;
+        let catalogs: Vec<_> = stream::iter(known).buffered(AT_ONCE).collect().await;
+        let catalogs = catalogs.into_iter().flatten().collect();
         let options = question.options(state.controller().resolution());
         let environment = Environment { resolving: name.to_owned(), ..state.environment.clone() };
         let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options };
@@ -464,13 +465,13 @@ impl Cluster {
         catalog: &ClusterCatalog,
         package: &str,
         read: &Selector,
-    ) -> KnownCatalog {
-        let known = KnownCatalog::of(catalog);
+    ) -> Option<KnownCatalog> {
+        let known = KnownCatalog::of(catalog)?;
         if !known.is_enabled() || !read.matches(&known.as_catalog().labels) {
-            return known;
+            return Some(known);
         }
         let content = self.transport.content(catalog, package).await.map(Arc::new);
-        known.with(content.map_err(|error| CatalogProblem::FetchFailed(one_line(&error))))
+        Some(known.with(content.map_err(|error| CatalogProblem::FetchFailed(one_line(&error)))))
     }
 }
 

@@ -116,7 +116,7 @@ impl Catalogs {
         })
     }
 
-    /// Returns every given catalog in name order, with what it has of `package`.
+    /// Returns every given catalog that is not being deleted in name order, with what it has of `package`.
     ///
     /// Content that is not here yet is downloaded; catalogs are waited for side by side, and a
     /// download that takes long goes on after this returned. Those outside `selector` are not waited
@@ -129,7 +129,8 @@ impl Catalogs {
     ) -> Vec<KnownCatalog> {
         let all = catalogs.iter().map(|catalog| self.one(catalog, package, selector));
         let all: Vec<_> = all.collect();
-        let mut known = futures::future::join_all(all).await;
+        let known = futures::future::join_all(all).await;
+        let mut known: Vec<_> = known.into_iter().flatten().collect();
         known.sort_by(|a, b| a.name().cmp(b.name()));
         known
     }
@@ -149,22 +150,22 @@ impl Catalogs {
         catalog: &ClusterCatalog,
         package: &str,
         selector: Option<&Selector>,
-    ) -> KnownCatalog {
-        let mut known = KnownCatalog::of(catalog);
+    ) -> Option<KnownCatalog> {
+        let mut known = KnownCatalog::of(catalog)?;
         if !known.is_enabled() {
             self.forget(known.name()).await;
-            return known;
+            return Some(known);
         }
         let is_selected = selector.is_some_and(|selector| known.is_selected(selector));
         let (copy, problem) = self.copy(catalog, is_selected).await;
         if let Some(problem) = problem {
             known = known.with(Err(problem));
         }
-        let Some(copy) = copy else { return known };
-        known.with(self.content(copy, package).await.map_err(|cause| {
+        let Some(copy) = copy else { return Some(known) };
+        Some(known.with(self.content(copy, package).await.map_err(|cause| {
             let package = package.to_owned();
             CatalogProblem::Unreadable { package, cause }
-        }))
+        })))
     }
 
     /// Returns the copy to be used, and what is wrong with it.

@@ -452,6 +452,16 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
     assert_eq!(remote.store().catalogs(), ["b"]);
 }
 
+// ours: what no longer serves while it is being deleted is no reason to warn
+#[tokio::test]
+async fn a_catalog_that_is_being_deleted_counts_as_gone() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut objects = ["a", "b"].map(|name| object(name, "http://127.0.0.1:1", "1"));
+    objects[0].metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH.into());
+    let known = remote(&cache).known(&objects, "p", Some(&Selector::default())).await;
+    assert_eq!(known.iter().map(KnownCatalog::name).collect::<Vec<_>>(), ["b"]);
+}
+
 // ours: an alert on what could never be fetched ends with the catalog.
 #[tokio::test]
 async fn a_deleted_catalog_that_was_never_fetched_leaves_no_series() {

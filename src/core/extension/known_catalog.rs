@@ -24,14 +24,19 @@ pub struct KnownCatalog {
 }
 
 impl KnownCatalog {
-    /// Returns a catalog of the cluster, with what its status says is wrong and without content.
-    pub fn of(catalog: &ClusterCatalog) -> Self {
+    /// Returns a catalog of the cluster, with what its status says is wrong and without content; nothing
+    /// for one that is being deleted.
+    pub fn of(catalog: &ClusterCatalog) -> Option<Self> {
+        if catalog.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
         let name = catalog.metadata.name.clone().unwrap_or_default();
         let mut labels = catalog.metadata.labels.clone().unwrap_or_default();
         labels.insert(label::METADATA_NAME.to_owned(), name.clone());
         let enabled = catalog.spec.availability() == AvailabilityMode::Available;
         let problem = if enabled { state_problem(catalog) } else { None };
-        Self { name, labels, priority: catalog.spec.priority, enabled, problem, content: None }
+        let priority = catalog.spec.priority;
+        Some(Self { name, labels, priority, enabled, problem, content: None })
     }
 
     /// Returns a catalog that no cluster has, with its content or why there is none.

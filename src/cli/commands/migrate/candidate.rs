@@ -403,7 +403,7 @@ impl<'a> World<'a> {
         let becomes = olm_core::classic::catalog_name(source, found);
         let catalogs = self.cluster.all_catalogs().await?;
         let there = catalogs.iter().find(|it| it.metadata.name.as_deref() == Some(becomes));
-        if let Some(there) = there.map(KnownCatalog::of)
+        if let Some(there) = there.and_then(KnownCatalog::of)
             && (!there.is_enabled() || there.problem().is_some())
         {
             return Ok(format!(
