@@ -33,8 +33,9 @@ const COUNTED_AGAIN: Duration = Duration::from_secs(10);
 
 /// The known numbers of the objects of CRDs.
 enum Counted {
-    /// So many of each.
-    Known(BTreeMap<String, Instances>),
+    /// So many of each; why the account could not count them, where the API server's own numbers are
+    /// used.
+    Known(BTreeMap<String, Instances>, Option<String>),
     /// There were none a moment ago, and nothing is known to have come since.
     Remembered,
     /// None, by numbers that may be too old; what is reported, and the time of the next count.
@@ -76,6 +77,15 @@ fn asked_policies(set: &ClusterObjectSet, siblings: &[ClusterObjectSet]) -> Vec<
     let in_use = |one: &&ClusterObjectSet| one.spec.lifecycle_state == LifecycleState::Active;
     let asking = siblings.iter().filter(in_use).chain([set]);
     asking.flat_map(|one| asked_uninstall_policies(one.annotations())).collect()
+}
+
+/// Returns the reason of a block, with the one why the account could not count.
+fn by_own_numbers(text: String, why: Option<&str>) -> String {
+    let Some(why) = why else { return text };
+    format!(
+        "{text}; these are the API server's own numbers, which may be two minutes old, because the \
+         account cannot count them ({why})"
+    )
 }
 
 /// Returns whether objects certainly exist.
@@ -121,8 +131,8 @@ impl Attempt<'_> {
         }
         let (counted, own) = self.count_as_account(&crds, &owners).await?;
         let uid = self.set.uid().unwrap_or_default();
-        let counted = match self.ctx.count_again(&uid, &crds, counted, &own).await {
-            Counted::Known(counted) => counted,
+        let (counted, why) = match self.ctx.count_again(&uid, &crds, counted, &own).await {
+            Counted::Known(counted, why) => (counted, why),
             Counted::Remembered => return Ok(None),
             Counted::Aging(outcome, next) => return Ok(Some((outcome, next))),
         };
@@ -131,7 +141,7 @@ impl Attempt<'_> {
         if text.is_none() {
             self.ctx.remember_zero(&uid, &crds, own).await;
         }
-        Ok(text.map(blocked))
+        Ok(text.map(|text| blocked(by_own_numbers(text, why.as_deref()))))
     }
 
     /// Counts the objects of CRDs as the account of a revision, as far as it may: those of others, and
@@ -260,7 +270,7 @@ impl Context {
             if counted.values().any(is_some) {
                 self.kept.counts.put(uid, None);
             }
-            return Counted::Known(counted);
+            return Counted::Known(counted, None);
         };
         let now = Instant::now();
         let before = self.kept.counts.get(uid);
@@ -282,10 +292,11 @@ impl Context {
         // An old zero counts when there was nothing else for as long as numbers may be old.
         let since = if empty { since } else { now };
         self.kept.counts.put(uid, Some(Counts::Unknown(since)));
-        match aging(&why, now.duration_since(since)).filter(|_| empty) {
-            Some((outcome, next)) => Counted::Aging(outcome, next),
-            None => Counted::Known(counted),
+        if let Some((outcome, next)) = aging(&why, now.duration_since(since)).filter(|_| empty) {
+            return Counted::Aging(outcome, next);
         }
+        let completed = !counted.values().any(unknown);
+        Counted::Known(counted, completed.then_some(why))
     }
 
     /// Returns what removes objects as an account that exists, CRDs among them.
@@ -359,6 +370,19 @@ mod tests {
         let (last, others) = sets.split_last().unwrap();
         let asked = asked_policies(last, others);
         assert_eq!(asked.into_iter().map(<&str>::from).collect::<Vec<_>>(), want);
+    }
+
+    // ours: the API server's own numbers may be of objects that are gone
+    #[test]
+    fn a_block_says_why_the_account_could_not_count() {
+        let blocked = |why| by_own_numbers("1 instance of foos".to_owned(), why);
+        assert_eq!(blocked(None), "1 instance of foos");
+        assert_eq!(
+            blocked(Some("service account \"a\" not found in namespace \"n\"")),
+            "1 instance of foos; these are the API server's own numbers, which may be two minutes \
+             old, because the account cannot count them (service account \"a\" not found in \
+             namespace \"n\")"
+        );
     }
 
     fn unknown() -> Instances {

@@ -10,7 +10,7 @@ use crate::uninstall::CAN_RETAIN;
 /// What a message says of an account that does not exist.
 const ACCOUNT: &str = "service account \"";
 const ABSENT: &str = "not found in namespace";
-/// The end of that where its namespace does not exist either.
+/// What follows where its namespace does not exist either.
 const NO_NAMESPACE: &str = "does not exist";
 
 /// Returns the commands that lead on: those about why it is not ready, else those about its update.
@@ -22,21 +22,28 @@ pub fn advice(extension: &ClusterExtension) -> Vec<String> {
         holders.into_iter().filter_map(|it| it.command(name)).collect()
     };
     if extension.metadata.deletion_timestamp.is_some() {
-        return failed.map(|ready| about_removal(ready, name)).into_iter().collect();
+        return failed.map_or_else(Vec::new, |ready| about_removal(ready, extension, name));
     }
     let Some(failed) = failed else { return commands(reported(extension)) };
     let held = commands(holders(conditioned(extension).into_iter()));
     about_failure(failed, extension, name).into_iter().chain(held).collect()
 }
 
-fn about_removal(ready: &Condition, name: &str) -> String {
-    match ready.reason.parse() {
-        Ok(Reason::Blocked) if ready.message.contains(CAN_RETAIN) => {
+fn about_removal(ready: &Condition, extension: &ClusterExtension, name: &str) -> Vec<String> {
+    let message = ready.message.as_str();
+    let command = match ready.reason.parse() {
+        Ok(Reason::InvalidConfiguration) => edit(name),
+        _ if lacks_account(message) => return about_account(message, extension, name),
+        Ok(Reason::Blocked) if message.contains(CAN_RETAIN) => {
             format!("kubectl olm delete {name} --retain-crds")
         }
-        Ok(Reason::InvalidConfiguration) => edit(name),
         _ => format!("kubectl describe clusterextension {name}"),
-    }
+    };
+    vec![command]
+}
+
+fn lacks_account(message: &str) -> bool {
+    message.contains(ACCOUNT) && message.contains(ABSENT)
 }
 
 /// Returns what leads on where no holder is named.
@@ -54,7 +61,7 @@ fn about_failure(ready: &Condition, extension: &ClusterExtension, name: &str) ->
                 None => format!("kubectl olm status {name} -o tree"),
             }
         }
-        _ if message.contains(ACCOUNT) && message.contains(ABSENT) => {
+        _ if lacks_account(message) => {
             return about_account(message, extension, name);
         }
         Reason::Blocked => format!("kubectl describe clusterextension {name}"),
@@ -68,7 +75,7 @@ fn about_failure(ready: &Condition, extension: &ClusterExtension, name: &str) ->
 /// that does not exist either.
 fn about_account(message: &str, extension: &ClusterExtension, name: &str) -> Vec<String> {
     let missing = message.split_once(ABSENT).and_then(|(_, rest)| rest.lines().next());
-    let missing = missing.filter(|rest| rest.ends_with(NO_NAMESPACE));
+    let missing = missing.filter(|rest| rest.contains(NO_NAMESPACE));
     let namespace = missing.and_then(|rest| rest.split('"').nth(1));
     let namespace = namespace.map(|namespace| format!("kubectl create namespace {namespace}"));
     let is_named = extension.spec.as_ref().is_some_and(|spec| spec.service_account.is_some());
@@ -134,6 +141,13 @@ mod tests {
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl olm delete e --retain-crds"])]
     #[case::removal_that_cannot_retain("False", "Blocked", "uninstall blocked: a.b cannot be retained",
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl describe clusterextension e"])]
+    #[case::removal_without_account("False", "Blocked",
+        "uninstall blocked: =RetainCRDs keeps them (service account \"a\" not found in namespace \"n\")",
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl olm rbac e --apply"])]
+    #[case::removal_without_namespace("False", "Blocked", "(service account \"a\" not found in namespace \
+        \"n\": namespace \"n\" does not exist)",
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        &["kubectl create namespace n", "kubectl olm rbac e --apply"])]
     #[case::reverted("True", "RolloutReverted", "x", json!({}),
         &["kubectl olm upgrade e --to VERSION", "kubectl olm upgrade e"])]
     #[case::held_removal("False", "InvalidConfiguration", "x",
