@@ -137,9 +137,11 @@ fn summary(
     Statement::no(types::READY, reason, with_notes(message, notes))
 }
 
-/// Adds notes to a message, which is cut so that they fit: they say what can be done.
+/// Adds notes to a message, which is cut so that they fit: they say what can be done. One that says the
+/// same adds nothing.
 fn with_notes(message: &str, notes: &[Note]) -> String {
-    let notes = notes.iter().map(|note| note.message.as_str()).filter(|note| !note.is_empty());
+    let notes = notes.iter().map(|note| note.message.as_str());
+    let notes = notes.filter(|note| !note.is_empty() && *note != message);
     let notes: String = notes.flat_map(|note| ["\n", note]).collect();
     let mut text = message.to_owned();
     truncate_to(&mut text, MESSAGE_LIMIT.saturating_sub(notes.len()));

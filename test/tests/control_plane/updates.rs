@@ -111,6 +111,7 @@ async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(PAUSED, "true");
     extension.shows("Paused", "True", "Paused", "nothing is applied until annotation").await;
+    extension.shows("Ready", "True", "Paused", "nothing is applied until annotation").await;
     extension.patch_catalog(json!({"version": "1.x"})).await;
     extension.offers("1.1.0", "Paused").await;
     let name = scene.package.config_map();

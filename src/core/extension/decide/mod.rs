@@ -335,7 +335,7 @@ impl Question {
                 answer.say(resolution.result.is_err(), code, text);
             }
         }
-        answer.offer();
+        answer.offer(self.policy.paused);
         if let Some(message) = self.is_gone(catalogs, resolution) {
             answer.say(false, conditions::Reason::CatalogGone, message);
         }
@@ -510,14 +510,15 @@ impl Answer {
         }
     }
 
-    /// Adds what is said about the newer version that is offered.
-    fn offer(&mut self) {
-        let Some(update) = &self.update else { return };
-        let message = update.message.clone();
-        if update.reason == conditions::Reason::Paused.as_str() {
-            self.notes.push(Note { reason: conditions::Reason::Paused, message: message.clone() });
+    /// Adds what is said about the newer version that is offered, and about a pause.
+    fn offer(&mut self, paused: bool) {
+        let reason = conditions::Reason::Paused;
+        let waits = self.update.as_ref().filter(|update| update.reason == reason.as_str());
+        let message = waits.map_or_else(text::paused, |update| update.message.clone());
+        self.notes.extend(paused.then_some(Note { reason, message }));
+        if let Some(update) = &self.update {
+            self.notice(false, conditions::Reason::UpgradeAvailable, update.message.clone());
         }
-        self.notice(false, conditions::Reason::UpgradeAvailable, message);
     }
 
     /// Adds what `Ready` explains and an Event says.

@@ -165,6 +165,23 @@ fn an_extension_paused_before_its_first_revision_says_so() {
     assert_eq!(one(&failed, types::PROGRESSING), RETRYING);
 }
 
+// ours
+#[test]
+fn a_note_that_the_condition_says_already_is_not_added() {
+    let gone = "Object Deployment.apps/v1 lamps/lamp: not found";
+    let broken = conditions([
+        object_set::rolled_out("1.0.0"),
+        object_set::probe_failure(&[gone.to_owned()]),
+        object_set::succeeded(),
+    ]);
+    let revisions = Revisions { installed: Some(installed_revision(&broken)), rolling: Vec::new() };
+    let notes = [Note { reason: Reason::Paused, message: text::paused() }];
+    let pass = Pass { paused: true, notes: &notes, ..pass(revisions, Outcome::Settled) };
+    let status = summarize(None, &pass, now());
+    let want = format!("False/ProbeFailure {gone}\n{}", text::paused());
+    assert_eq!(one(&status, types::READY), want);
+}
+
 // api.md row 8
 #[test]
 fn unreadable_revisions_make_installed_unknown() {
