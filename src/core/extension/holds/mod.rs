@@ -285,7 +285,8 @@ fn conditioned(extension: &ClusterExtension) -> Vec<Reason> {
     found.extend(condition(types::READY).and_then(|ready| {
         let reason =
             ready.reason.parse::<Reason>().ok().filter(|reason| named(*reason).is_some())?;
-        let stays = matches!(reason, Reason::ContentChanged | Reason::RolloutReverted);
+        let stays =
+            matches!(reason, Reason::ContentChanged | Reason::RolledBack | Reason::RolloutReverted);
         (stays || ready.status == status::FALSE).then_some(reason)
     }));
     found

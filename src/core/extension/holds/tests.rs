@@ -189,6 +189,7 @@ fn only_the_approved_plan_is_written(
 #[case::ready(json!({}), &[])]
 #[case::rights(json!({"conditions": [["PermissionsSufficient", "False", "PermissionsMissing"]]}), &["rights"])]
 #[case::content(json!({"conditions": [["Ready", "True", "ContentChanged"]]}), &["content"])]
+#[case::rolled_back(json!({"conditions": [["Ready", "True", "RolledBack"]], "update": "Retrying"}), &["rollback"])]
 #[case::explained(json!({"conditions": [["Ready", "True", "NotSuccessor"]]}), &[])]
 #[case::failed(json!({"conditions": [["Ready", "False", "Retrying"]]}), &[])]
 #[case::pinned(json!({"update": "Pinned"}), &["version"])]
