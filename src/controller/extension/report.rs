@@ -132,14 +132,16 @@ fn status(
         now,
     );
     let rolling_out = |update: &UpdateStatus| update.reason == Reason::RollingOut.as_str();
-    match answer {
-        Some(answer) => {
-            status.update = answer.update.clone().or_else(|| held_step(outcome, answer));
-        }
-        None => status.update = status.update.filter(|update| !rolling_out(update)),
-    }
+    let newest = if let Some(answer) = answer {
+        status.update = answer.update.clone().or_else(|| held_step(outcome, answer));
+        answer.newest.clone()
+    } else {
+        let newest = status.update.as_ref().map(|update| update.newest.clone());
+        status.update = status.update.filter(|update| !rolling_out(update));
+        newest
+    };
     let revisions = outcome.revisions.as_deref().unwrap_or_default();
-    if let Some(update) = under_way(revisions, status.update.as_ref()) {
+    if let Some(update) = under_way(revisions, newest) {
         status.update = Some(update);
     }
     let known = find(&status.conditions, types::PERMISSIONS).is_some();
@@ -168,7 +170,7 @@ fn held_step(outcome: &Outcome, answer: &Answer) -> Option<UpdateStatus> {
     }
     let version = goal.target.version.clone();
     Some(UpdateStatus {
-        newest: version.clone(),
+        newest: answer.newest.clone().unwrap_or_else(|| version.clone()),
         catalog: goal.catalog.clone().unwrap_or_default(),
         reason: hold.note.reason.to_string(),
         message: format!("{version} is available; {}", hold.note.message),

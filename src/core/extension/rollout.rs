@@ -42,20 +42,16 @@ impl Rollout {
 }
 
 /// Returns the version that is being rolled out, as `status.update` has it, unless it is that of the
-/// installed bundle. `offered` is what the catalogs have besides.
-pub fn under_way(
-    revisions: &[ClusterObjectSet],
-    offered: Option<&UpdateStatus>,
-) -> Option<UpdateStatus> {
+/// installed bundle. `offered` is the newest that the catalogs have.
+pub fn under_way(revisions: &[ClusterObjectSet], offered: Option<String>) -> Option<UpdateStatus> {
     let newest = newest_rollout(revisions)?;
     let version = BundleRecord::of(newest).version;
     let installed = states(revisions).installed.map(|set| BundleRecord::of(set).version);
     if installed.as_ref() == Some(&version) {
         return None;
     }
-    let newest_offered = offered.map(|offered| offered.newest.clone());
     Some(UpdateStatus {
-        newest: newest_offered.unwrap_or_else(|| version.clone()),
+        newest: offered.unwrap_or_else(|| version.clone()),
         catalog: Origin::of(newest).catalog.unwrap_or_default(),
         reason: Reason::RollingOut.to_string(),
         message: rolling_out_text(&version),
@@ -211,11 +207,7 @@ mod tests {
     #[test]
     fn what_is_under_way_is_named_with_the_newest() {
         let of = |revisions: &[ClusterObjectSet], newest: Option<&str>| {
-            let newest = newest.map(|newest| UpdateStatus {
-                newest: newest.to_owned(),
-                ..UpdateStatus::default()
-            });
-            let update = under_way(revisions, newest.as_ref())?;
+            let update = under_way(revisions, newest.map(str::to_owned))?;
             Some((update.version.unwrap_or_default(), update.newest, update.message))
         };
         let (first, next) = (revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 1, false));

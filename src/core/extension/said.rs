@@ -127,6 +127,7 @@ mod tests {
         Answer {
             goal,
             update: serde_json::from_value(update.clone()).unwrap(),
+            newest: None,
             deprecations: None,
             lifecycle: None,
             lift: None,

@@ -37,7 +37,7 @@ pub use error::{
 pub use filter::{Exclusion, Reason};
 pub use fit::dependents;
 pub use policy::{HeldReason, UnknownUpdatePolicy, UpdatePolicy};
-pub use update::{Offer, Update, Why, pending};
+pub use update::{Offer, Update, Why, newest, pending};
 pub use validate::{Dependencies, ValidationError};
 
 use constraint::Breakage;

@@ -260,7 +260,7 @@ fn unpinned(request: &Request) -> Option<String> {
 }
 
 /// Returns the bundle of the highest version in the requested channels of the selected catalogs.
-fn newest<'a>(
+pub fn newest<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
     options: Options,

@@ -22,7 +22,7 @@ use crate::error::{Classify, Disposition, quote};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
     Catalog, Decision, Dependencies, Environment, Options, Reason, Request, Resolution,
-    ResolveError, Selected, Warning, pending, resolve,
+    ResolveError, Selected, Warning, Why, newest, pending, resolve,
 };
 use crate::revision::{BundleRecord, Origin, states};
 use crate::status::Note;
@@ -140,6 +140,8 @@ pub struct Answer {
     pub goal: Result<Goal, DecisionError>,
     /// The newer version that is offered, but not installed.
     pub update: Option<UpdateStatus>,
+    /// The newest version in the selected catalogs, whether or not anything leads to it.
+    pub newest: Option<String>,
     /// What is deprecated; nothing when it is not clear which catalog counts.
     pub deprecations: Option<Deprecations>,
     /// Until when and where the installed version is supported, if that catalog has the data.
@@ -318,6 +320,7 @@ impl Question {
         let mut answer = Answer {
             goal: Err(DecisionError::NoContent),
             update: self.update(catalogs, options, resolution),
+            newest: self.newest(catalogs, options),
             deprecations: package.map(deprecations),
             lifecycle: lifecycle.cloned(),
             lift: None,
@@ -371,23 +374,33 @@ impl Question {
             (None, Some(selected)) => &selected.version,
             (None, None) => &installed,
         };
+        // A step to a lower version does not make the installed one an update.
+        let taken = if taken.precedence(&installed).is_lt() { &installed } else { taken };
         let request = self.request();
         let update = pending(&request, catalogs, options, resolution, taken);
         let newer = |it: &&Selected<'_>| it.version.precedence(&installed).is_gt();
-        if let (Some(chosen), Some((reason, until))) = (selected.filter(newer), self.stands_still())
-        {
-            let version = chosen.version.recorded();
-            let newest = update.as_ref();
-            let newest = newest.map(|update| update.newest.version.recorded());
-            return Some(UpdateStatus {
-                newest: newest.unwrap_or_else(|| version.clone()),
-                catalog: chosen.catalog.to_owned(),
+        let chosen = selected.filter(newer).map(|it| (it.catalog, &it.version));
+        let offer = self.stands_still().and_then(|(reason, until)| {
+            // No approval leads on during a rollback.
+            let rolled_back = reason == conditions::Reason::RolledBack;
+            let held = update.as_ref().filter(|it| rolled_back && matches!(it.why, Why::Held(_)));
+            let held = held.and_then(|it| it.reachable.as_ref());
+            let (catalog, version) = chosen.or_else(|| held.map(|it| (it.catalog, &it.version)))?;
+            let version = version.recorded();
+            Some(UpdateStatus {
+                newest: self.newest(catalogs, options).unwrap_or_else(|| version.clone()),
+                catalog: catalog.to_owned(),
                 reason: reason.to_string(),
                 message: format!("{version} is available; {until}"),
                 version: Some(version),
-            });
-        }
-        update.as_ref().map(UpdateStatus::from)
+            })
+        });
+        offer.or_else(|| update.as_ref().map(UpdateStatus::from))
+    }
+
+    fn newest(&self, catalogs: &[Catalog<'_>], options: &Options) -> Option<String> {
+        let newest = newest(&self.request(), catalogs, *options);
+        newest.map(|offer| offer.version.recorded())
     }
 
     /// Returns the note about the catalog of the installed bundle, where nothing is chosen only

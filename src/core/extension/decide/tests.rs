@@ -135,6 +135,50 @@ fn annotations_decide(
     assert_eq!(offered.as_deref(), update);
 }
 
+// ours: what is installed is never offered, and the newest is the newest
+#[rstest]
+#[case::a_lower_version_is_chosen("2.0.0", Some("1.1.0"), &[], None)]
+#[case::the_window_is_closed("1.0.0", None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], Some("OutsideWindow"))]
+#[case::rolled_back("1.0.0", Some("1.1.x"), &[(policy::ROLLBACK_TO, "1")], Some("RolledBack"))]
+#[case::rolled_back_while_the_window_is_closed(
+    "1.0.0", None, &[(policy::ROLLBACK_TO, "1"), (policy::UPDATE_WINDOW, "Sat 02:00-04:00")], Some("RolledBack")
+)]
+#[case::rolled_back_and_pinned("1.0.0", Some("1.0.0"), &[(policy::ROLLBACK_TO, "1")], Some("Pinned"))]
+fn an_update_is_newer_than_what_is_installed(
+    #[case] installed: &str,
+    #[case] range: Option<&str>,
+    #[case] annotations: &[(&str, &str)],
+    #[case] want: Option<&str>,
+) {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let mut question = question(Some(installed), annotations);
+    question.filter.version = range.map(str::to_owned);
+    if installed == "2.0.0" {
+        question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+    }
+    let answer = answer(&question, Some(&content));
+    assert_eq!(answer.newest.as_deref(), Some("2.0.0"));
+    let update = answer.update;
+    assert_eq!(update.as_ref().map(|update| update.reason.as_str()), want, "{update:?}");
+    assert!(update.iter().all(|update| update.newest == "2.0.0"), "{update:?}");
+    let approve = update.is_some_and(|update| update.message.contains(policy::APPROVE));
+    assert_eq!(approve, want == Some("OutsideWindow"));
+}
+
+// ours: a pause is said whether or not an update waits
+#[rstest]
+#[case::nothing_newer("2.0.0", "nothing is applied until")]
+#[case::an_update_waits("1.0.0", "1.1.0 is available; nothing is applied until")]
+fn a_pause_is_told(#[case] installed: &str, #[case] want: &str) {
+    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+    let question = question(Some(installed), &[(policy::PAUSED, "true")]);
+    let notes = answer(&question, Some(&content)).notes;
+    let paused: Vec<_> =
+        notes.iter().filter(|note| note.reason == conditions::Reason::Paused).collect();
+    assert_eq!(paused.len(), 1, "{notes:?}");
+    assert!(paused[0].message.starts_with(want), "{notes:?}");
+}
+
 // applying.md 2.4
 #[rstest]
 #[case::open(None, Some("1.0.0"), Ok("1.0.0"))]
