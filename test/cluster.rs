@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::pool::{self, Pooled};
-use crate::proxy::Proxy;
+use crate::proxy::{self, Proxy};
 use crate::requests::Requests;
 use crate::{kubectl, paths, timed, wait};
 
@@ -710,13 +710,17 @@ fn controller_kubeconfig(
     (namespace, account): (&str, &str),
 ) -> PathBuf {
     let token = plane.token(namespace, account);
+    let url = match &server.ca_file {
+        Some(_) => server.url.clone(),
+        None => proxy::with_token(&server.url, &token),
+    };
     let config = serde_json::json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "controller",
         "contexts": [{"name": "controller", "context": {"cluster": "local", "user": "controller"}}],
         "clusters": [{"name": "local", "cluster": {
-            "server": server.url,
+            "server": url,
             "certificate-authority": server.ca_file,
         }}],
         "users": [{"name": "controller", "user": {"token": token}}],

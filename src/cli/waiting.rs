@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use olm_api::ClusterExtension;
@@ -188,7 +189,9 @@ fn progress(extension: &ClusterExtension, version: Awaited<'_>) -> Progress {
     if let Some(stopped) = progressing.filter(|it| it.status == status::FALSE) {
         return Progress::Stopped(stopped.message.clone());
     }
-    if let Some(hold) = ready.filter(|ready| ready.status == status::FALSE)
+    // What was installed before is ready again.
+    let is_taken_back = |it: &Condition| it.reason == Reason::RolloutReverted.as_str();
+    if let Some(hold) = ready.filter(|it| it.status == status::FALSE || is_taken_back(it))
         && let Some(holder) = hold.reason.parse().ok().map(holder)
         && holder.needs_person()
     {

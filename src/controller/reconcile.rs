@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
 
-use crate::backoff::{Backoff, MAX_DELAY, RESYNC, resync};
+use crate::backoff::{Backoff, MAX_DELAY, RESYNC, jittered, resync};
 use crate::cluster::{Sentence, as_manager};
 use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;

@@ -25,7 +25,9 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
-use http::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, TRANSFER_ENCODING};
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use http::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
@@ -38,6 +40,8 @@ pub use self::rule::{Asked, Rule};
 use crate::cluster::ControlPlane;
 use crate::wait;
 
+/// What a path begins with that goes on with a token and a slash.
+const TOKEN: &str = "/as/";
 /// Largest request that is forwarded, in bytes.
 const LARGEST: usize = 16 << 20;
 /// How soon the removal of a rule releases what it delays.
@@ -221,6 +225,23 @@ async fn serve(listener: TcpListener, handler: Arc<Handler>) {
     }
 }
 
+/// Returns the URL of a proxy for clients that send no token over plain HTTP: it adds this one.
+pub(crate) fn with_token(url: &str, token: &str) -> String {
+    format!("{url}{TOKEN}{token}")
+}
+
+/// Moves the token in the path of a request into its header.
+fn with_its_token(mut request: Request<Body>) -> Result<Request<Body>, Failure> {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let Some((token, path)) = path.strip_prefix(TOKEN).and_then(|rest| rest.split_once('/')) else {
+        return Ok(request);
+    };
+    let bearer = http::HeaderValue::try_from(format!("Bearer {token}"))?;
+    *request.uri_mut() = format!("/{path}").parse()?;
+    request.headers_mut().insert(AUTHORIZATION, bearer);
+    Ok(request)
+}
+
 struct Handler {
     client: reqwest::Client,
     server: String,
@@ -236,6 +257,7 @@ impl Handler {
     }
 
     async fn answer(&self, request: Request<Body>) -> Answer {
+        let request = with_its_token(request)?;
         let user = request.headers().get("impersonate-user");
         let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
         let asked = Asked::new(request.method(), request.uri(), user);
