@@ -40,8 +40,8 @@ pub struct Bundle {
     /// Whether the operator watches only one namespace, its own or another, and has rights there,
     /// instead of all namespaces.
     pub one_namespace: bool,
-    /// Value of property `olm.maxOpenShiftVersion`, if the bundle declares one.
-    pub max_openshift: Option<String>,
+    /// Properties of the bundle itself, by type.
+    pub properties: BTreeMap<String, String>,
     /// Additional manifests.
     pub extra: Vec<Value>,
     /// Webhook definitions; [`Package::validating_webhook`] makes one.
@@ -93,7 +93,11 @@ impl Bundle {
         /// Makes the operator watch one namespace.
         for_one_namespace() |it| it.one_namespace = true;
         /// Declares the newest OpenShift version the bundle supports.
-        with_max_openshift(version: &str) |it| it.max_openshift = Some(version.to_owned());
+        with_max_openshift(version: &str)
+            |it| it.properties.insert("olm.maxOpenShiftVersion".to_owned(), version.to_owned());
+        /// Declares what becomes of users' objects at an uninstall.
+        with_uninstall_policy(word: &str)
+            |it| it.properties.insert("olm.uninstallPolicy".to_owned(), word.to_owned());
     }
 }
 
@@ -197,9 +201,12 @@ impl Package {
                 "operators.operatorframework.io.bundle.package.v1": self.name(),
             }}),
         );
-        if let Some(version) = &bundle.max_openshift {
-            let property = json!({"type": "olm.maxOpenShiftVersion", "value": version});
-            put("metadata/properties.yaml", &json!({"properties": [property]}));
+        if !bundle.properties.is_empty() {
+            let properties = bundle.properties.iter();
+            let properties =
+                properties.map(|(type_, value)| json!({"type": type_, "value": value}));
+            let properties: Vec<_> = properties.collect();
+            put("metadata/properties.yaml", &json!({"properties": properties}));
         }
         put("manifests/crd.yaml", &definition("Buoy", &self.group()));
         let config_map = |name: String, data: &BTreeMap<String, String>| {

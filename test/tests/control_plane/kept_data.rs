@@ -241,11 +241,9 @@ async fn explains_why_it_stays(scene: &Scene) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_author_of_a_bundle_cannot_lift_the_default_of_the_administrator() {
-    let bundles = [Bundle::new("1.0.0")];
+    let bundles = [Bundle::new("1.0.0").with_uninstall_policy("Delete")];
     let cluster = cluster::with_controller().await;
-    let word = [("1.0.0", json!({"type": "olm.uninstallPolicy", "value": "Delete"}))];
-    let entries = chain(&["1.0.0"]);
-    let scene = Scene::set_with(cluster, "authordelete", &bundles, &entries, &word).await;
+    let scene = Scene::set(cluster, "authordelete", &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
     let crd = scene.package.crd();
     let one = scene.make_instance(&crd, &[]);
@@ -266,9 +264,11 @@ async fn what_each_bundle_in_use_asks_for_counts() {
 
 /// Deletes an extension while a second version rolls out; one of the two asks to retain CRDs.
 async fn is_kept(cluster: Cluster, name: &str, asking: &str) {
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
-    let word = [(asking, json!({"type": "olm.uninstallPolicy", "value": "RetainCRDs"}))];
-    let scene = Scene::set_with(cluster, name, &bundles, &chain(&["1.0.0", "1.1.0"]), &word).await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()].map(|bundle| {
+        let asks = bundle.version == asking;
+        if asks { bundle.with_uninstall_policy("RetainCRDs") } else { bundle }
+    });
+    let scene = Scene::set(cluster, name, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let crd = scene.package.crd();
     let one = scene.make_instance(&crd, &[]);

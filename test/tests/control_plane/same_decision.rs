@@ -115,7 +115,10 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
         assert_eq!(code, Some(1), "{args:?}");
     }
     // Where it uses Helm, that kind is not served.
-    plane.kubectl(&["delete", "crd", "clusterobjectsets.olm.operatorframework.io"]);
+    let revisions = ["crd", "clusterobjectsets.olm.operatorframework.io"];
+    let allowed = "policy.olm.operatorframework.io/allow-deletion=true";
+    plane.kubectl(&[&["annotate"][..], &revisions, &[allowed]].concat());
+    plane.kubectl(&[&["delete"][..], &revisions].concat());
     objects_of_a_crd_are_not_deleted_unseen(&cluster, &extension).await;
     assert_eq!(extension.get().await.metadata.resource_version, before);
     whoever_may_not_read_the_settings_is_not_refused(plane, &extension).await;
