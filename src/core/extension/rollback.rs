@@ -280,7 +280,8 @@ mod tests {
     ) {
         let revisions = [revision(1, true, &Origin::default()), revision(5, succeeded, &of(4))];
         let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
-        let back = going_back(&wanted, &revisions, LATE.parse().unwrap()).unwrap().unwrap();
+        let now = LATE.parse().unwrap();
+        let back = going_back(&wanted, &extension(1), &revisions, now).unwrap().unwrap();
         let note = back.note();
         assert_eq!(note.reason, Reason::RolledBack);
         assert!(note.message.contains(want), "{}", note.message);
