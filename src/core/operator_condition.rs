@@ -7,7 +7,7 @@ use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
 use serde_json::Value;
 
-use crate::extension::{Answer, Goal, Notice, Question};
+use crate::extension::{Answer, Goal, Notice, Question, newest_known};
 use crate::object::items;
 use crate::revision::BundleRecord;
 use crate::status::Note;
@@ -51,9 +51,8 @@ impl Answer {
     pub fn hold(&mut self, goal: Goal, held: &NotUpgradeable) {
         let message = format!("{} is available; {held}", goal.target.version);
         let reason = Reason::OperatorNotUpgradeable;
-        let newest = self.update.as_ref().map(|update| update.newest.clone());
         self.update = Some(UpdateStatus {
-            newest: newest.unwrap_or_else(|| goal.target.version.clone()),
+            newest: newest_known(self.newest.clone(), &goal.target.version),
             version: Some(goal.target.version),
             catalog: goal.catalog.unwrap_or_default(),
             reason: reason.to_string(),

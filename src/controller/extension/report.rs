@@ -11,7 +11,7 @@ use olm_api::{
 use olm_core::catalog::Lifecycle;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::holds::RbacPreflight;
-use olm_core::extension::{Answer, Notice, under_way};
+use olm_core::extension::{Answer, Notice, newest_known, under_way};
 use olm_core::revision::{BundleRecord, bundle_version, states};
 use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
 use olm_core::status::{Statement, find, is_true, remove_condition, sanitize};
@@ -170,7 +170,7 @@ fn held_step(outcome: &Outcome, answer: &Answer) -> Option<UpdateStatus> {
     }
     let version = goal.target.version.clone();
     Some(UpdateStatus {
-        newest: answer.newest.clone().unwrap_or_else(|| version.clone()),
+        newest: newest_known(answer.newest.clone(), &version),
         catalog: goal.catalog.clone().unwrap_or_default(),
         reason: hold.note.reason.to_string(),
         message: format!("{version} is available; {}", hold.note.message),

@@ -3,6 +3,7 @@
 //! There is no finalizer but upstream's, so that a controller of upstream that takes over in the
 //! middle leaves the rest to the garbage collector.
 
+use std::slice;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,8 +16,9 @@ use olm_cluster::{RefCause, RefError, read_secrets, resolve};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, archive_groups, defined_kinds, has_finalizer, has_orphan_finalizer,
-    has_owner, has_succeeded, is_marked_orphaned, owner_name, removal_groups, states,
+    Account, Outcome, archive_groups, controller, defined_kinds, has_finalizer,
+    has_orphan_finalizer, has_owner, has_succeeded, is_marked_orphaned, owner_name, removal_groups,
+    states,
 };
 use olm_core::uninstall::UninstallPolicy;
 use tokio::time::Instant;
@@ -331,9 +333,11 @@ impl Attempt<'_> {
     /// Lets go of the CRDs of all revisions of the extension: those that go after this one may ask for less.
     async fn keep_all_data(&self, remover: &Remover) -> Result<(), ObjectSetError> {
         let siblings = self.ctx.list_siblings(self.set).await?;
-        for uid in siblings.iter().chain([self.set]).filter_map(ResourceExt::uid) {
-            let crds = self.ctx.crds_of(&[uid.clone()].into()).await?;
-            self.tell_kept(AS_THE_POLICY_ASKS, &remover.keep_data(&uid, &crds).await?).await;
+        let owners = siblings.iter().chain([self.set]).filter_map(ResourceExt::uid).collect();
+        for crd in self.ctx.crds_of(&owners).await? {
+            let Some(owner) = controller(&crd) else { continue };
+            let kept = remover.keep_data(&owner.uid, slice::from_ref(&crd)).await?;
+            self.tell_kept(AS_THE_POLICY_ASKS, &kept).await;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use olm_api::{ClusterExtension, ClusterObjectSet, UpdateStatus};
 
 use crate::revision::{BundleRecord, Origin, States, began, is_late, recorded_generation, states};
 use crate::status::object_set::{rolling_out_text, stalled_workload};
+use crate::version::Version;
 
 /// How many minutes a rollout without a deadline has before the catalogs are asked again.
 const PATIENCE: i64 = 30;
@@ -51,12 +52,22 @@ pub fn under_way(revisions: &[ClusterObjectSet], offered: Option<String>) -> Opt
         return None;
     }
     Some(UpdateStatus {
-        newest: offered.unwrap_or_else(|| version.clone()),
+        newest: newest_known(offered, &version),
         catalog: Origin::of(newest).catalog.unwrap_or_default(),
         reason: Reason::RollingOut.to_string(),
         message: rolling_out_text(&version),
         version: Some(version),
     })
+}
+
+/// Returns the newest version that is known: the one that catalogs offer, or that of a step which they do
+/// not count, because it is deprecated or they have it no longer.
+pub fn newest_known(offered: Option<String>, version: &str) -> String {
+    let is_older = |offered: &String| {
+        let versions = (offered.parse::<Version>(), version.parse::<Version>());
+        matches!(versions, (Ok(offered), Ok(version)) if offered.precedence(&version).is_lt())
+    };
+    offered.filter(|it| !is_older(it)).unwrap_or_else(|| version.to_owned())
 }
 
 /// Returns the newest revision that is rolled out in place of the installed one. One that a later
@@ -217,6 +228,7 @@ mod tests {
         };
         assert_eq!(of(&both, None), says("1.1.0"));
         assert_eq!(of(&both, Some("2.0.0")), says("2.0.0"));
+        assert_eq!(of(&both, Some("1.0.0")), says("1.1.0"), "it is deprecated");
         assert_eq!(of(&both[1..], None), says("1.1.0"));
         assert_eq!(of(&both[..1], Some("2.0.0")), None);
         assert_eq!(of(&[first, revision(2, "1.0.0", 1, false)], None), None);

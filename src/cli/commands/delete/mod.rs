@@ -396,7 +396,11 @@ async fn wait(
         }
         let ready = found.condition(types::READY);
         let uninstalling = ready.is_some_and(|ready| ready.reason == "Uninstalling");
-        let is_seen = ready.is_some_and(|it| it.observed_generation == found.metadata.generation);
+        // Upstream's controller does not write it.
+        let is_seen = ready.map_or_else(
+            || found.condition(types::PROGRESSING).is_some(),
+            |it| it.observed_generation == found.metadata.generation,
+        );
         Ok(if uninstalling || is_seen {
             Look::Going(uninstalling.then(|| message.to_owned()))
         } else {

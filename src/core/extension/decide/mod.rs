@@ -15,7 +15,7 @@ use super::deprecation::{counting, deprecations};
 use super::left::Left;
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
-use super::rollout::{Rollout, Unfinished};
+use super::rollout::{Rollout, Unfinished, newest_known};
 use crate::bundle::is_subdomain;
 use crate::catalog::{Bundle, Declared, Lifecycle};
 use crate::error::{Classify, Disposition, quote};
@@ -388,7 +388,7 @@ impl Question {
             let (catalog, version) = chosen.or_else(|| held.map(|it| (it.catalog, &it.version)))?;
             let version = version.recorded();
             Some(UpdateStatus {
-                newest: self.newest(catalogs, options).unwrap_or_else(|| version.clone()),
+                newest: newest_known(self.newest(catalogs, options), &version),
                 catalog: catalog.to_owned(),
                 reason: reason.to_string(),
                 message: format!("{version} is available; {until}"),

@@ -33,13 +33,18 @@ fn about_removal(ready: &Condition, extension: &ClusterExtension, name: &str) ->
     let message = ready.message.as_str();
     let command = match ready.reason.parse() {
         Ok(Reason::InvalidConfiguration) => edit(name),
-        _ if lacks_account(message) => return about_account(message, extension, name),
-        Ok(Reason::Blocked) if message.contains(CAN_RETAIN) => {
-            format!("kubectl olm delete {name} --retain-crds")
+        _ if lacks_account(message) => {
+            let retain = message.contains(CAN_RETAIN).then(|| retaining(name));
+            return about_account(message, extension, name).into_iter().chain(retain).collect();
         }
+        Ok(Reason::Blocked) if message.contains(CAN_RETAIN) => retaining(name),
         _ => format!("kubectl describe clusterextension {name}"),
     };
     vec![command]
+}
+
+fn retaining(name: &str) -> String {
+    format!("kubectl olm delete {name} --retain-crds")
 }
 
 fn lacks_account(message: &str) -> bool {
@@ -143,7 +148,8 @@ mod tests {
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl describe clusterextension e"])]
     #[case::removal_without_account("False", "Blocked",
         "uninstall blocked: =RetainCRDs keeps them (service account \"a\" not found in namespace \"n\")",
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl olm rbac e --apply"])]
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        &["kubectl olm rbac e --apply", "kubectl olm delete e --retain-crds"])]
     #[case::removal_without_namespace("False", "Blocked", "(service account \"a\" not found in namespace \
         \"n\": namespace \"n\" does not exist)",
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
