@@ -306,7 +306,9 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
     scene.annotate("example.com/look", "again");
     extension.shows("Ready", "True", "RolloutReverted", "1.1.0").await;
     assert_eq!(extension.revisions().await.len(), 3);
-    let (_, errors) = olm(&scene, &["upgrade", &scene.name, "--to", "1.1.0", "--yes"]).ends(1);
+    let ca = scene.cluster.plane.addresses.controller_ca.to_string_lossy();
+    let asked = ["upgrade", &scene.name, "--to", "1.1.0", "--yes", "--catalog-ca", &ca];
+    let (_, errors) = olm(&scene, &asked).ends(1);
     let hint = format!(
         "hint: to try it again: kubectl annotate clusterextension {} {ON_FAILURE}-\n",
         scene.name
