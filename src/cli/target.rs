@@ -60,7 +60,7 @@ impl Target {
         Self::of_extension(text, offline)
     }
 
-    /// Reads an argument where an extension or a package is expected: a plain word is no directory.
+    /// Reads an argument where an extension or a package is expected: a plain word is not a directory.
     pub(crate) fn of_extension(text: &str, offline: bool) -> Self {
         let prefixed = |prefix| text.strip_prefix(prefix).map(str::to_owned);
         if let Some(place) = prefixed("dir:").or_else(|| prefixed("image:")) {

@@ -32,7 +32,7 @@ pub enum ConnectionError {
     /// No context is chosen.
     #[error("current-context is not set: kubectl config use-context NAME sets it")]
     NoContext,
-    /// There is no kubeconfig.
+    /// No kubeconfig exists.
     #[error("$KUBECONFIG is not set and ~/.kube/config does not exist")]
     Absent,
     /// A file is not a kubeconfig; holds where.
@@ -51,11 +51,11 @@ pub enum ConnectionError {
         /// What it did.
         failure: String,
     },
-    /// A kubeconfig cannot be read, or has not what is asked for.
+    /// A kubeconfig cannot be read, or lacks what is asked for.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
     /// The user that is asked for does not exist.
-    #[error("there is no user {} in the kubeconfig", quote(.0))]
+    #[error("the kubeconfig has no user {}", quote(.0))]
     User(String),
     /// The server of a cluster is not an address.
     #[error("server of cluster {} is neither an HTTP URL nor host:port", quote(.0))]
@@ -140,8 +140,8 @@ pub fn connection<E: Error + Send + Sync + 'static>(
         Err(error) => error,
     };
     // Any other mistake in a kubeconfig must not lead to the cluster of a pod.
-    let says_none = matches!(error, ConnectionError::NoContext) || error.is_absent();
-    if is_named || !says_none {
+    let is_unset = matches!(error, ConnectionError::NoContext) || error.is_absent();
+    if is_named || !is_unset {
         return Err(error);
     }
     Config::incluster().map_err(|in_pod| match in_pod {
@@ -207,8 +207,8 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     Ok(config)
 }
 
-/// Reads the address of a server. One without a scheme is HTTP for kubectl, whatever else is said of
-/// the cluster.
+/// Reads the address of a server. Without a scheme it is HTTP, as for kubectl, whatever
+/// else the cluster has.
 fn server(given: &str) -> Option<Uri> {
     let whole = if given.contains("://") { given } else { &format!("http://{given}") };
     let is_http = |url: &Uri| [Some("http"), Some("https")].contains(&url.scheme_str());
@@ -257,7 +257,7 @@ fn plugin_failure(error: &AuthError, hint: &str) -> Option<String> {
             let code = code.unwrap_or_else(|| out.status.to_string());
             Some(format!("failed with {code}{colon}{errors}"))
         }
-        AuthError::AuthExecParse(_) => Some("printed no ExecCredential".to_owned()),
+        AuthError::AuthExecParse(_) => Some("did not print an ExecCredential".to_owned()),
         _ => None,
     }
 }

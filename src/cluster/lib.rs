@@ -1,7 +1,7 @@
 //! Reads a cluster, for the controller and the plugin: both decide by what they read alike.
 //!
 //! In goes a client, whose rights decide what may be read; out comes what the API server has, in the
-//! form that `olm_core` decides by. Nothing is written, and nothing is kept. [`connection()`] says how the
+//! form that `olm_core` decides by. Nothing is written, and nothing is kept. [`connection()`] finds how the
 //! cluster is reached.
 
 mod connection;

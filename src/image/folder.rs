@@ -22,7 +22,7 @@ impl FileError {
     }
 }
 
-/// Returns nothing if there is no such file or folder.
+/// Returns `None` if the file or folder does not exist.
 pub fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

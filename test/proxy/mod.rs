@@ -402,7 +402,7 @@ fn over_quota(asked: &Asked) -> String {
 }
 
 /// Returns the response of an API server that refuses a request. Its priority and fairness, which asks
-/// for a wait, says so in a header and in plain text.
+/// for a wait, answers with a header and plain text.
 fn status(code: u16, retry_after: Option<u32>, message: &str) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",

@@ -350,9 +350,7 @@ async fn planned(
     if let Some(why) = of_itself(extension, one) {
         return Err(no(why));
     }
-    let asked = plan::asked_for(extension, &locked.version);
-    let asked = asked.map_err(|error| no(one_line(&error)))?;
-    let plan = plan::make(cluster, &asked, Some(&locked.version)).await;
+    let plan = plan::make_to(cluster, extension, &locked.version).await;
     let plan = plan.map_err(|missing| (missing.outcome, missing.why))?;
     let to = (plan.to.bundle.as_str(), plan.to.digest.as_deref());
     match otherwise(to, plan.catalog.as_deref(), locked) {

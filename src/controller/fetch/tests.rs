@@ -452,7 +452,7 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
     assert_eq!(remote.store().catalogs(), ["b"]);
 }
 
-// ours: what no longer serves while it is being deleted is no reason to warn
+// ours: nothing warns of a catalog that is being deleted
 #[tokio::test]
 async fn a_catalog_that_is_being_deleted_counts_as_gone() {
     let cache = tempfile::tempdir().unwrap();

@@ -175,7 +175,7 @@ impl KnownRevisions {
     }
 
     /// Records the account of an extension on its revisions that are not done and record another one, so
-    /// that they are maintained and removed as an account that is there, whatever holds the next.
+    /// that they are maintained and removed by an account that exists, whatever holds the next.
     pub async fn record_account(
         &self,
         account: &Account,

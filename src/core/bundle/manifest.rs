@@ -35,7 +35,7 @@ pub enum ManifestError {
 }
 
 /// Reads and classifies every manifest; the package stays empty. For a catalog, manifests that no
-/// cluster takes are no error, and of several ClusterServiceVersions the first counts.
+/// cluster takes are accepted, and of several ClusterServiceVersions the first counts.
 pub(super) fn read(files: &Files, for_catalog: bool) -> Result<Bundle, BundleError> {
     let mut found = Found { for_catalog, ..Found::default() };
     let mut any = false;

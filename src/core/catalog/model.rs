@@ -68,7 +68,7 @@ pub struct Bundle {
     pub image: String,
     /// Its properties in the author's order.
     pub properties: Vec<Property>,
-    /// The oldest Kubernetes version it runs on, and the index of the property that says so: its
+    /// The oldest Kubernetes version it runs on, and the index of the property that names it: its
     /// `olm.csv.metadata`, or without that the `olm.bundle.object` that is its CSV.
     pub min_kube_version: Option<(usize, String)>,
     /// The constraints it declares, in the order of its properties.

@@ -242,7 +242,7 @@ impl Puller {
         })
     }
 
-    /// Asks whether an image is there, which is no pull for registries that count them.
+    /// Asks whether an image exists. Registries that count pulls do not count this.
     pub async fn probe(&self, image: &ImageRef) -> Result<(), PullError> {
         let asked = self.first(image, |endpoint| async move {
             let session = self.session(&endpoint).await?;

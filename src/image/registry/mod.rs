@@ -101,10 +101,10 @@ impl Session {
         Self { actions: "pull,push", ..self }
     }
 
-    /// Asks whether there is a manifest of `version`, a tag or a digest. A HEAD request is no pull for
-    /// those that count them; a refusal has its words only as the answer of a GET request.
+    /// Asks whether a manifest of `version`, a tag or a digest, exists. Registries that count pulls do not
+    /// count HEAD requests; GET follows where HEAD is refused, because only its answer tells why.
     ///
-    /// Nothing of the answer is used, so that it may come from another host.
+    /// The answer may come from another host, because nothing of it is used.
     pub(crate) async fn probe(&self, version: &str) -> Result<(), RequestError> {
         let path = format!("manifests/{version}");
         let headers = [(ACCEPT, manifest::ACCEPT.join(", "))];

@@ -100,6 +100,17 @@ fn leases(cluster: &Cluster, namespace: &str) -> Api<Lease> {
     Api::namespaced(cluster.client.clone(), namespace)
 }
 
+/// Starts a controller that leads with its catalogs, and returns it with the Leases of its namespace.
+async fn leader_of_catalogs(cluster: &Cluster, name: &str) -> (Controller, Api<Lease>) {
+    let namespace = place(cluster.plane, name);
+    let leases = leases(cluster, &namespace);
+    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
+    let args = ["--components=catalogs", "--leader-elect", &lease];
+    let controller = start(cluster.plane, name, &args).await;
+    held(&leases, CATALOGS, SOON, is_ours).await;
+    (controller, leases)
+}
+
 async fn spec(leases: &Api<Lease>, name: &str) -> Value {
     let lease = leases.get(name).await.expect("the Lease can be read");
     serde_json::to_value(lease.spec).expect("a Lease is JSON")
@@ -353,12 +364,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
 async fn a_leader_that_pulls_releases_its_lease_at_once() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let namespace = place(plane, "pulling");
-    let leases = leases(&cluster, &namespace);
-    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
-    let args = ["--components=catalogs", "--leader-elect", &lease];
-    let mut controller = start(plane, "pulling", &args).await;
-    held(&leases, CATALOGS, SOON, is_ours).await;
+    let (mut controller, leases) = leader_of_catalogs(&cluster, "pulling").await;
     let registry = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = registry.local_addr().expect("an address");
     let catalog = Catalog::create(plane, "pulling", &format!("{address}/silent:v1"));
@@ -378,12 +384,7 @@ async fn a_leader_that_pulls_releases_its_lease_at_once() {
 async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let namespace = place(plane, "frozen");
-    let leases = leases(&cluster, &namespace);
-    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
-    let args = ["--components=catalogs", "--leader-elect", &lease];
-    let mut controller = start(plane, "frozen", &args).await;
-    held(&leases, CATALOGS, SOON, is_ours).await;
+    let (mut controller, _) = leader_of_catalogs(&cluster, "frozen").await;
     controller.signal("STOP");
     let (frozen, since) = (Instant::now(), Timestamp::now() + SENT_BEFORE);
     // An object that would be reconciled at once.

@@ -5,6 +5,7 @@
 mod gather;
 mod text;
 
+use olm_core::plan::Plan;
 use olm_core::revision::Account;
 
 use crate::commands::install::{installer, manifest};
@@ -62,13 +63,13 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         ));
     }
     let to = args.to.as_deref().or(of.to.as_deref());
-    let asked = match to {
-        Some(version) => asked_for(&of.extension, version)?,
-        None => of.extension,
+    let made = match to {
+        Some(version) => make_to(&cluster, &of.extension, version).await,
+        None => make(&cluster, &of.extension, None).await,
     };
-    let mut plan = match make(&cluster, &asked, to).await {
+    let mut plan = match made {
         Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&asked)),
+        Err(missing) => return Ok(missing.say(&of.extension)),
     };
     if let (Some(_), Some(said)) = (to, &mut plan.controller) {
         // That was about another request.
@@ -150,11 +151,16 @@ impl PlanArgs {
     }
 }
 
-/// Returns an extension as it would be if this version were asked for.
-pub(crate) fn asked_for(
+/// Makes the plan of an extension as it would be if its spec asked for this version.
+pub(crate) async fn make_to(
+    cluster: &Cluster,
     extension: &ClusterExtension,
     version: &str,
-) -> anyhow::Result<ClusterExtension> {
+) -> Result<Plan, Missing> {
+    Box::pin(make(cluster, &asked_for(extension, version)?, Some(version))).await
+}
+
+fn asked_for(extension: &ClusterExtension, version: &str) -> anyhow::Result<ClusterExtension> {
     let change = json!({
         "metadata": {"annotations": {policy::ROLLBACK_TO: null}},
         "spec": {"source": {"catalog": {"version": version}}},

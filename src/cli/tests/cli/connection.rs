@@ -166,7 +166,7 @@ fn no_error_shows_what_a_kubeconfig_holds() {
     };
     let said = r#"credential plugin "sh" failed with exit code 3: log in first"#;
     shown(&exec("echo SECRET; echo log in first >&2; exit 3"), said);
-    shown(&exec("echo token=SECRET"), r#"credential plugin "sh" printed no ExecCredential"#);
+    shown(&exec("echo token=SECRET"), r#"credential plugin "sh" did not print an ExecCredential"#);
     // The client asks twice before the first request, for a token and for a certificate.
     let asked = folder.path().join("asked");
     let old = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
@@ -224,7 +224,7 @@ fn a_kubeconfig_without_a_current_context_is_the_same_wherever_it_is() {
     assert!(reached(&mut named, &server, head).is_ok());
     let mut nobody = status(&path);
     let (code, _, errors) = outcome(nobody.args(["--cluster", "c", "--user", "nobody"]));
-    let said = "error: no cluster: there is no user \"nobody\" in the kubeconfig";
+    let said = "error: no cluster: the kubeconfig has no user \"nobody\"";
     assert_eq!((code, errors.lines().next()), (3, Some(said)));
 }
 
