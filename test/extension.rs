@@ -176,11 +176,10 @@ impl Extension {
     pub async fn revisions(&self) -> Vec<ClusterObjectSet> {
         let owned =
             ListParams::default().labels(&format!("{}={}", keys::label::OWNER_NAME, self.name));
-        let mut revisions = Api::<ClusterObjectSet>::all(self.client.clone())
-            .list(&owned)
-            .await
-            .expect("revisions can be listed")
-            .items;
+        let api = Api::<ClusterObjectSet>::all(self.client.clone());
+        // An API server whose etcd was away refuses lists until it has read everything again.
+        let list = || api.list(&owned);
+        let mut revisions = wait::until("revisions can be listed", COLLECTED, list).await.items;
         revisions.sort_by_key(|revision| revision.spec.revision);
         revisions
     }
