@@ -4,8 +4,12 @@
 //! only ever tested against files, so nothing is pruned, and a pattern that names a directory
 //! decides about everything below it, for inclusion as well as exclusion.
 
-/// Most patterns one catalog may have in all its ignore files (catalogs.md 5.8).
-pub const MAX_PATTERNS: usize = 10_000;
+use std::sync::Arc;
+
+/// Most bytes of all ignore files of a catalog; those that are published have a few lines.
+const MAX_BYTES: usize = 1 << 20;
+/// Most bytes of the ignore files times those of all paths: each pattern is compared with each path.
+const MAX_STEPS: usize = 1 << 34;
 
 /// Name of the files that hold patterns.
 pub const IGNORE_FILE: &str = ".indexignore";
@@ -16,26 +20,22 @@ pub struct IgnoreList {
     patterns: Vec<Pattern>,
 }
 
+/// Returns the most bytes that the ignore files of a catalog may have whose paths have so many
+/// (catalogs.md 5.8).
+pub fn most_bytes(paths: usize) -> usize {
+    MAX_BYTES.min(MAX_STEPS / paths.max(1))
+}
+
 impl IgnoreList {
     /// Adds the patterns of one ignore file; `directory` is the path of the directory it stands
     /// in, empty for the root.
     ///
     /// Files must be added parents first, because the last matching pattern decides.
     pub fn add(&mut self, directory: &str, text: &str) {
-        let domain: Vec<String> = components(directory).map(ToOwned::to_owned).collect();
+        let domain: Arc<[String]> = components(directory).map(ToOwned::to_owned).collect();
         let patterns =
             text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         self.patterns.extend(patterns.map(|line| Pattern::parse(line, &domain)));
-    }
-
-    /// Returns how many patterns there are.
-    pub fn len(&self) -> usize {
-        self.patterns.len()
-    }
-
-    /// Says whether there is no pattern.
-    pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
     }
 
     /// Says whether the file at `path` is excluded: the last pattern that matches decides; a file
@@ -60,7 +60,7 @@ fn components(path: &str) -> impl Iterator<Item = &str> {
 #[derive(Debug, Clone)]
 struct Pattern {
     /// Directory of the ignore file; the pattern does not apply to paths outside it.
-    domain: Vec<String>,
+    domain: Arc<[String]>,
     /// Whether it began with `!`.
     includes: bool,
     /// Whether it ended with `/`: it then matches directories only, never a file's last component.
@@ -78,7 +78,7 @@ enum Rule {
 }
 
 impl Pattern {
-    fn parse(line: &str, domain: &[String]) -> Self {
+    fn parse(line: &str, domain: &Arc<[String]>) -> Self {
         let (includes, rest) = match line.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, line),
@@ -92,12 +92,12 @@ impl Pattern {
         } else {
             Rule::Component(rest.to_owned())
         };
-        Self { domain: domain.to_vec(), includes, directories_only, rule }
+        Self { domain: Arc::clone(domain), includes, directories_only, rule }
     }
 
     fn matches(&self, path: &[&str]) -> bool {
         let Some((domain, path)) = path.split_at_checked(self.domain.len()) else { return false };
-        if path.is_empty() || domain != self.domain {
+        if path.is_empty() || *domain != *self.domain {
             return false;
         }
         let candidates = if self.directories_only { &path[..path.len() - 1] } else { path };

@@ -1,7 +1,7 @@
 //! Why a catalog cannot be read, in texts that hold nothing of it beyond names.
 
 use super::super::canonical;
-use super::super::ignore::{IGNORE_FILE, MAX_PATTERNS};
+use super::super::ignore::IGNORE_FILE;
 use super::size::PackageTooLarge;
 use super::{MAX_BLOB_BYTES, MAX_FILE_BYTES};
 use crate::error::quote;
@@ -63,9 +63,9 @@ pub enum Reason {
     /// With this document its package is too large.
     #[error(transparent)]
     PackageTooLarge(#[from] PackageTooLarge),
-    /// All ignore files together hold more than [`MAX_PATTERNS`] patterns.
-    #[error("more than {MAX_PATTERNS} patterns in {IGNORE_FILE} files")]
-    TooManyPatterns,
+    /// All ignore files together are too large; holds the limit.
+    #[error("the {IGNORE_FILE} files have more than {0} bytes, the most for the paths of the catalog")]
+    IgnoreFiles(usize),
     /// A line begins with `---` and goes on with something else than a comment.
     #[error("invalid Yaml document separator")]
     Separator,
@@ -103,7 +103,7 @@ impl Reason {
             Self::Io(_)
             | Self::FileTooLarge
             | Self::TextTooLarge(_)
-            | Self::TooManyPatterns
+            | Self::IgnoreFiles(_)
             | Self::Separator
             | Self::Json(_) => false,
         }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::canonical::{self, Canonical, TooDeep};
-use super::ignore::{IGNORE_FILE, IgnoreList, MAX_PATTERNS};
+use super::ignore::{IGNORE_FILE, IgnoreList, most_bytes};
 use crate::yaml::{self, YamlError};
 use error::clip;
 use window::Window;
@@ -144,6 +144,8 @@ fn ignore_list<R: Read>(
     files: &mut BTreeMap<Vec<&str>, (&str, R)>,
 ) -> Result<IgnoreList, ReadError> {
     let mut ignored = IgnoreList::default();
+    let most = most_bytes(files.values().map(|(path, _)| path.len()).sum());
+    let mut left = most;
     for (parts, (path, file)) in files {
         if parts.last() != Some(&IGNORE_FILE) {
             continue;
@@ -152,11 +154,10 @@ fn ignore_list<R: Read>(
             |reason| ReadError { path: (*path).to_owned(), position: Position::default(), reason };
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|error| fault(error.into()))?;
+        let read = file.take(left as u64 + 1).read_to_end(&mut bytes);
+        let read = read.map_err(|error| fault(error.into()))?;
+        left = left.checked_sub(read).ok_or_else(|| fault(Reason::IgnoreFiles(most)))?;
         ignored.add(directory, &String::from_utf8_lossy(&bytes));
-        if ignored.len() > MAX_PATTERNS {
-            return Err(fault(Reason::TooManyPatterns));
-        }
     }
     Ok(ignored)
 }

@@ -256,11 +256,25 @@ fn nothing_follows_an_error() {
     assert_eq!(results.len(), 1);
 }
 
+// catalogs.md 5.8: one without an end would take all memory, and each pattern is compared with each path
 #[test]
-fn too_many_patterns_are_refused() {
-    let text = "x\n".repeat(MAX_PATTERNS + 1);
-    let error = read(&[("p/.indexignore", &text)]).unwrap_err();
-    assert!(matches!(error.reason, Reason::TooManyPatterns));
+fn ignore_files_are_small_and_smaller_where_there_are_many_paths() {
+    let refused = |paths: usize, bytes: u64| {
+        let path = "x".repeat(paths);
+        let ignore = ("p/.indexignore", std::io::repeat(b'#').take(bytes));
+        let error = read_catalog([(path.as_str(), std::io::repeat(b'#').take(1)), ignore]).err()?;
+        Some(Chain(&error).to_string())
+    };
+    assert_eq!(refused(10, 1 << 20), None);
+    let error = |most| {
+        format!(
+            "error reading \"p/.indexignore\": the .indexignore files have more than {most} bytes, the \
+             most for the paths of the catalog"
+        )
+    };
+    assert_eq!(refused(10, 1 << 40), Some(error(1 << 20)));
+    let paths = (1 << 24) - "p/.indexignore".len();
+    assert_eq!((refused(paths, 1024), refused(paths, 1025)), (None, Some(error(1024))));
 }
 
 fn json_value() -> impl Strategy<Value = Value> {
