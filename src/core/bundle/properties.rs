@@ -103,13 +103,12 @@ impl FileProperty {
 
 fn read(content: &[u8]) -> Result<Vec<FileProperty>, MetadataError> {
     let document = yaml::to_json_with_sources(utf8(content)?)?.into_iter().next();
-    let entries = match document {
+    let mut entries = match document {
         None => return Ok(Vec::new()),
         Some(SourcedValue::Map(entries)) => entries,
         Some(other) => return Err(mismatch("", "object", &other).into()),
     };
-    let list = entries.into_iter().find(|(key, _)| key == "properties");
-    match list.map(|(_, list)| list) {
+    match entries.remove("properties") {
         None | Some(SourcedValue::Scalar(serde_json::Value::Null)) => Ok(Vec::new()),
         Some(SourcedValue::List(items)) => {
             let items = items.into_iter().enumerate();
@@ -166,9 +165,7 @@ fn push_sourced(out: &mut String, value: &SourcedValue) {
             go_json::push_joined(out, ('[', ']'), items.iter(), push_sourced);
         }
         SourcedValue::Map(entries) => {
-            let mut entries: Vec<_> = entries.iter().collect();
-            entries.sort_by(|a, b| a.0.cmp(&b.0));
-            go_json::push_joined(out, ('{', '}'), entries.into_iter(), |out, (key, value)| {
+            go_json::push_joined(out, ('{', '}'), entries.iter(), |out, (key, value)| {
                 go_json::push_string(out, key);
                 out.push(':');
                 push_sourced(out, value);

@@ -1,6 +1,6 @@
 //! The reader: serde-saphyr with YAML 1.1 rules, with integral floats turned into integers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -88,8 +88,8 @@ pub enum SourcedValue {
     Scalar(Value),
     /// A list of values.
     List(Vec<Self>),
-    /// A map, its keys in the order of the file, each once.
-    Map(Vec<(String, Self)>),
+    /// A map; of a key that stands twice, the last value.
+    Map(BTreeMap<String, Self>),
 }
 
 /// Reads every document like [`super::to_json`], keeping the text of numbers.
@@ -362,12 +362,8 @@ impl SpannedNode {
                 SourcedValue::List(items.into_iter().map(|item| item.source(text)).collect())
             }
             Inner::Map(entries) => {
-                let mut map: Vec<(String, SourcedValue)> = Vec::with_capacity(entries.len());
-                for (key, value) in entries {
-                    map.retain(|(other, _)| *other != key);
-                    map.push((key, value.source(text)));
-                }
-                SourcedValue::Map(map)
+                let entries = entries.into_iter().map(|(key, value)| (key, value.source(text)));
+                SourcedValue::Map(entries.collect())
             }
         }
     }
