@@ -147,16 +147,20 @@ pub fn diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
         .flat_map(|content| content.packages().map(|(name, _)| name))
         .collect();
     let of_package = |name: &str| {
-        let new = match new.package(name).transpose() {
-            Ok(new) => new.unwrap_or(&empty),
-            Err(error) => {
-                let (name, unreadable) = (name.to_owned(), Some(error.to_owned()));
-                return PackageDiff { name, unreadable, ..PackageDiff::default() };
-            }
-        };
         // What could not be used cannot be lost.
-        let old = old.package(name).and_then(Result::ok).unwrap_or(&empty);
-        PackageDiff::of(name, old, new)
+        let (before, after) = (old.package(name), new.package(name));
+        let usable_before = before.and_then(Result::ok);
+        match after.transpose() {
+            Ok(after) => {
+                PackageDiff::of(name, usable_before.unwrap_or(&empty), after.unwrap_or(&empty))
+            }
+            Err(error) => PackageDiff {
+                name: name.to_owned(),
+                unreadable: before.is_none_or(|it| it.is_ok()).then(|| error.to_owned()),
+                is_new: before.is_none(),
+                ..PackageDiff::default()
+            },
+        }
     };
     names.into_iter().map(of_package).filter(|package| !package.is_empty()).collect()
 }
@@ -227,6 +231,7 @@ fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hold::suspects;
     use super::*;
 
     /// Bundles are named after their version and have an image of their own.
@@ -279,5 +284,24 @@ mod tests {
         assert!(package.is_bad());
         let gone = diff(&old, &Content::default());
         assert_eq!(gone[0].removed.len(), 3);
+    }
+
+    // catalogs.md 2.4: only a package that became unreadable counts as gone
+    #[test]
+    fn a_package_that_could_not_be_read_before_has_not_changed() {
+        let unreadable = |entries: u8| {
+            let channel =
+                format!(r#"{{"schema":"olm.channel","package":"p","name":"c","entries":{entries}}}"#);
+            Content::from_lines([channel.as_str()]).unwrap()
+        };
+        let found = |old: &Content, new: &Content| {
+            let changes = diff(old, new);
+            (changes.iter().any(PackageDiff::is_bad), suspects(&changes).is_some())
+        };
+        let good = content(&[("1.0.0", "", "a")]);
+        assert_eq!(found(&good, &unreadable(1)), (true, true));
+        assert_eq!(found(&Content::default(), &unreadable(1)), (true, false));
+        assert_eq!(found(&unreadable(1), &unreadable(2)), (false, false));
+        assert_eq!(found(&unreadable(1), &good), (false, false));
     }
 }

@@ -108,7 +108,7 @@ pub fn suspects(changes: &[PackageDiff]) -> Option<Hold> {
 
 fn suspicious(package: &PackageDiff) -> Vec<String> {
     let name = &package.name;
-    if let Some(error) = &package.unreadable {
+    if let Some(error) = package.unreadable.as_ref().filter(|_| !package.is_new) {
         return vec![format!("package {} cannot be read: {error}", quote(name))];
     }
     if package.is_gone {
