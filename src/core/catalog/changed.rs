@@ -45,7 +45,7 @@ pub(super) fn changes(
     stays: &[Stays<'_>],
     added: &BTreeSet<&str>,
 ) -> Vec<VersionChange> {
-    let taken_over = TakenOver::of(new, added);
+    let taken_over = TakenOver::of(old, new, added);
     let of_version = |stays: &Stays<'_>| {
         let mut found = edges(old, new, stays, &taken_over);
         found.extend(constraints(stays));
@@ -102,25 +102,18 @@ fn edges(
     channels.into_iter().filter_map(in_channel).collect()
 }
 
-/// The versions that new versions follow, by channel.
-struct TakenOver<'a>(BTreeMap<&'a str, Followed<'a>>);
-
-#[derive(Default)]
-struct Followed<'a> {
-    names: BTreeSet<&'a str>,
-    ranges: Vec<&'a SkipRange>,
-}
+/// The names of the bundles that new versions follow, by channel.
+struct TakenOver<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
 
 impl<'a> TakenOver<'a> {
-    fn of(new: &'a PackageIndex, added: &BTreeSet<&str>) -> Self {
+    fn of(old: &'a PackageIndex, new: &'a PackageIndex, added: &BTreeSet<&str>) -> Self {
         let of_channel = |entries: &'a [Entry]| {
-            let mut followed = Followed::default();
-            for entry in entries.iter().filter(|entry| added.contains(entry.name.as_str())) {
-                followed.names.insert(&entry.replaces);
-                followed.names.extend(entry.skips.iter().map(String::as_str));
-                followed.ranges.extend(entry.range());
-            }
-            followed
+            let entries = entries.iter().filter(|entry| added.contains(entry.name.as_str()));
+            let followed = entries.flat_map(|entry| {
+                let names = entry.skips.iter().chain([&entry.replaces]).map(String::as_str);
+                names.chain(entry.range().into_iter().flat_map(|range| in_range(old, range)))
+            });
+            followed.collect()
         };
         let channels = new.channels.iter();
         Self(channels.map(|(name, it)| (name.as_str(), of_channel(&it.entries))).collect())
@@ -129,22 +122,21 @@ impl<'a> TakenOver<'a> {
     /// Returns whether a new version follows every version that an earlier edge started from.
     fn has(&self, old: &PackageIndex, channel: &str, (field, value): Edge<'_>) -> bool {
         let Some(followed) = self.0.get(channel) else { return false };
-        let in_range = |release: &VersionRelease| {
-            followed.ranges.iter().any(|range| range.contains(&release.version))
-        };
-        let follows = |bundle: &Bundle| {
-            followed.names.contains(bundle.name.as_str()) || release(bundle).is_some_and(in_range)
-        };
         if field != SKIP_RANGE {
-            return followed.names.contains(value) || old.bundle(value).is_some_and(follows);
+            return followed.contains(value);
         }
         // A value that is not a range leads from no version.
-        let Ok(range) = value.parse::<SkipRange>() else { return true };
-        let mut bundles = old.bundles.iter().filter(|bundle| {
-            release(bundle).is_some_and(|release| range.contains(&release.version))
-        });
-        bundles.all(follows)
+        let Ok(range) = value.parse() else { return true };
+        in_range(old, &range).all(|name| followed.contains(name))
     }
+}
+
+/// Returns the names of the bundles whose version is in a range.
+fn in_range<'a>(package: &'a PackageIndex, range: &SkipRange) -> impl Iterator<Item = &'a str> {
+    let bundles = package.bundles.iter();
+    let within = bundles
+        .filter(|bundle| release(bundle).is_some_and(|release| range.contains(&release.version)));
+    within.map(|bundle| bundle.name.as_str())
 }
 
 /// Returns the version of a bundle, where it has one.
