@@ -16,7 +16,6 @@ mod named;
 mod of_bundle;
 pub mod opm;
 mod property;
-mod quick;
 pub mod read;
 mod summary;
 pub mod template;

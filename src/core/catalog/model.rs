@@ -14,7 +14,6 @@ use olm_api::keys::property;
 use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
 use super::property::Property;
-use super::quick::{QuickBundle, QuickValue};
 use crate::error::quote;
 use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
 
@@ -195,46 +194,20 @@ impl Bundle {
         self.properties.iter().filter(move |property| kinds.contains(&property.kind.as_str()))
     }
 
-    /// Reads a bundle's blob.
+    /// Reads a bundle's blob, which is JSON for certain: nearly all of it is metadata that is passed in
+    /// one walk. What is unusual in any way is read again, for the error.
     pub(super) fn parse(json: &str) -> Result<Self, FieldError> {
-        match QuickBundle::parse(json) {
-            Some(quick) => Ok(Self::from_quick(quick)),
-            None => Self::from_fields(&Fields::parse(json)?),
+        fn property<'a>(property: &Fields<'a>) -> Result<(String, &'a str), FieldError> {
+            Ok((property.text("type")?, property.raw("value").unwrap_or("null")))
         }
-    }
-
-    fn from_quick(quick: QuickBundle<'_>) -> Self {
-        let properties = quick.properties.iter().map(|property| {
-            let value = match &property.value {
-                QuickValue::None => "null",
-                QuickValue::Text(raw) => raw.get(),
-                QuickValue::Metadata(_) => "",
-            };
-            (property.kind.clone(), value)
-        });
-        let properties: Vec<_> = properties.collect();
-        let mut listed = quick.properties.into_iter().enumerate();
-        let metadata = listed.find(|(_, property)| property.kind == property::CSV_METADATA);
-        let min_kube_version = match metadata {
-            None => min_kube_version_of_csv(&properties),
-            Some((index, property)) => {
-                let version = match property.value {
-                    QuickValue::None => None,
-                    QuickValue::Text(raw) => min_kube_version(raw.get()),
-                    QuickValue::Metadata(version) => version,
-                };
-                version.map(|version| (index, version))
-            }
-        };
-        Self::new(quick.name, quick.image, properties, min_kube_version)
-    }
-
-    pub(super) fn from_fields(fields: &Fields<'_>) -> Result<Self, FieldError> {
+        let (fields, elements) = Fields::with(json, "properties")?;
         let name = fields.text("name")?;
-        let properties = fields.objects("properties", |property| {
-            let value = property.raw("value").unwrap_or("null");
-            Ok((property.text("type")?, value))
-        })?;
+        let elements = elements.into_iter().flatten();
+        let usual: Option<Vec<_>> = elements.map(|it| property(&it?).ok()).collect();
+        let properties = match usual.filter(|usual| !usual.is_empty()) {
+            Some(usual) => usual,
+            None => fields.objects("properties", property)?,
+        };
         let mut listed = properties.iter().enumerate();
         let metadata = listed.find(|(_, (kind, _))| kind == property::CSV_METADATA);
         let min_kube_version = match metadata {
@@ -277,7 +250,7 @@ type VersionResult = Result<VersionRelease, BundleVersionError>;
 
 /// Reads an `olm.package` property without and with regard to its `release`.
 fn versions(value: &str) -> (VersionResult, Option<VersionResult>) {
-    let texts = Fields::parse(value).and_then(|fields| {
+    let texts = Fields::of(value).and_then(|fields| {
         let version = fields.text("version")?;
         Ok((version, fields.optional_text("release")?))
     });
@@ -296,8 +269,7 @@ fn versions(value: &str) -> (VersionResult, Option<VersionResult>) {
 
 /// Returns what an `olm.csv.metadata` property says about Kubernetes, if it can be read.
 fn min_kube_version(value: &str) -> Option<String> {
-    let fields = Fields::parse(value).ok()?;
-    let version = fields.text("minKubeVersion").ok()?;
+    let version = Fields::of(value).ok()?.text("minKubeVersion").ok()?;
     Some(version).filter(|version| !version.is_empty())
 }
 
@@ -306,7 +278,7 @@ fn min_kube_version_of_csv(properties: &[(String, &str)]) -> Option<(usize, Stri
     let listed = properties.iter().enumerate();
     let mut objects = listed.filter(|(_, (kind, _))| kind == property::BUNDLE_OBJECT);
     objects.find_map(|(index, (_, value))| {
-        let data = Fields::parse(value).ok()?.text("data").ok()?;
+        let data = Fields::of(value).ok()?.text("data").ok()?;
         let json = String::from_utf8(STANDARD.decode(data).ok()?).ok()?;
         // Most objects are large, and searched faster than parsed.
         let json = Some(json).filter(|json| json.contains("minKubeVersion"))?;

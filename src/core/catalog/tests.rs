@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::Chain;
-use crate::fixture::{cases, word};
+use crate::fixture::cases;
 
 const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
@@ -189,8 +189,6 @@ fn without_metadata_the_csv_among_the_objects_says_what_it_needs() {
         let blob = format!(
             r#"{{"schema":"olm.bundle","package":"kettle","name":"kettle.v1","properties":[{properties}]}}"#
         );
-        let careful = fields::Fields::parse(&blob).and_then(|all| Bundle::from_fields(&all));
-        assert_eq!(careful.unwrap().min_kube_version, want);
         assert_eq!(kettle(&[&blob]).bundles[0].min_kube_version, want);
     }
 }
@@ -232,75 +230,6 @@ proptest! {
         for schema in ["olm.package", "olm.channel", "olm.bundle", "olm.deprecations"] {
             let blob = format!(r#"{{"schema":"{schema}","name":"n","entries":{members},"properties":{members}}}"#);
             let _ = Content::from_lines([blob.as_str()]);
-        }
-    }
-}
-
-/// JSON that bundles are made of, with the names of members in several spellings.
-fn json_text() -> impl Strategy<Value = String> {
-    let leaf = prop_oneof![
-        Just("null".to_owned()),
-        Just("1".to_owned()),
-        Just("-1.5".to_owned()),
-        Just("true".to_owned()),
-        prop::sample::select(vec![
-            r#""1.2.3""#,
-            r#""olm.package""#,
-            r#""olm.csv.metadata""#,
-            r#""olm.bundle.object""#,
-            r#""eyJraW5kIjoiQ2x1c3RlclNlcnZpY2VWZXJzaW9uIiwic3BlYyI6eyJtaW5LdWJlVmVyc2lvbiI6IjEifX0=""#,
-            r#""\u0031.0.0""#,
-            r#""\ud800""#,
-            r#""""#,
-        ])
-        .prop_map(str::to_owned),
-    ];
-    let key = word(
-        "name Name image properties PROPERTIES type Type value version release data \
-         minKubeVersion MINKUBEVERSION",
-    );
-    leaf.prop_recursive(4, 40, 5, move |inner| {
-        let member =
-            (key.clone(), inner.clone()).prop_map(|(key, value)| format!("{key:?}:{value}"));
-        prop_oneof![
-            prop::collection::vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(","))),
-            prop::collection::vec(member, 0..5)
-                .prop_map(|items| format!("{{{}}}", items.join(","))),
-        ]
-    })
-}
-
-proptest! {
-    /// The quick parser gives the same result as the careful one, or none.
-    #[test]
-    fn a_bundle_is_the_same_however_it_is_read(
-        name in json_text(), image in json_text(), property in json_text(),
-        kinds in prop::collection::vec(json_text(), 0..3), value in json_text(),
-    ) {
-        let typed: Vec<String> = kinds
-            .iter()
-            .map(|kind| format!(r#"{{"type":{kind},"value":{value}}}"#))
-            .chain([property])
-            .collect();
-        let typed = typed.join(",");
-        let csv = format!(
-            r#"{{"type":"olm.csv.metadata","value":{value}}},{{"value":{value},"type":"olm.csv.metadata"}}"#
-        );
-        let object = format!(r#"{{"type":"olm.bundle.object","value":{{"data":{value}}}}}"#);
-        for json in [
-            format!(r#"{{"name":{name},"image":{image},"properties":[{typed}]}}"#),
-            format!(r#"{{"name":"n","properties":[{csv},{{"type":"olm.package","value":{value}}}]}}"#),
-            format!(r#"{{"name":"n","properties":[{object}]}}"#),
-            format!(r#"{{"name":"n","properties":{value}}}"#),
-            value.clone(),
-        ] {
-            let careful = fields::Fields::parse(&json).and_then(|all| Bundle::from_fields(&all));
-            let quick = Bundle::parse(&json);
-            prop_assert_eq!(
-                quick.map_err(|error| Chain(&error).to_string()),
-                careful.map_err(|error| Chain(&error).to_string()),
-                "{}", json
-            );
         }
     }
 }

@@ -141,7 +141,8 @@ impl<'a> Walk<'a> {
         let rest = &self.text[self.at..];
         let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
         let len = rest.bytes().position(|byte| ends(&byte));
-        let len = len.unwrap_or(rest.len());
+        // Where there is none in text that is not JSON, one character is passed: a walk comes to an end.
+        let len = len.unwrap_or(rest.len()).max(1).min(rest.len());
         self.at += len;
         &rest[..len]
     }
@@ -272,7 +273,7 @@ impl<'a> Walk<'a> {
     }
 
     fn step(&mut self) {
-        self.at = self.text.len().min(self.at + 1);
+        self.at = self.text.ceil_char_boundary(self.at + 1);
     }
 
     /// Passes a string, and returns it with its quotes, whether every escape in it is one that its

@@ -102,6 +102,12 @@ proptest! {
         prop_assert_eq!(read, want, "{:?}", text);
     }
 
+    // ours: a disk may return anything
+    #[test]
+    fn a_walk_over_any_text_comes_to_an_end(text in r#"([{}\[\]:,"\\a1 é\n]){0,40}"#) {
+        let _ = (members(&text), items(&text), members_with(&text, "a"));
+    }
+
     // ours: what is passed without being read is what stands there
     #[test]
     fn members_and_items_are_what_a_value_has(text in text()) {
