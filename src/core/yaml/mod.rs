@@ -11,10 +11,7 @@ mod quoted;
 mod read;
 mod write;
 
-pub use read::{
-    MAX_DEPTH, MAX_INPUT_BYTES, Places, SourcedValue, YamlError, go_float, scalar_to_string,
-    to_json_with_sources,
-};
+pub use read::{Places, SourcedValue, YamlError, go_float, scalar_to_string, to_json_with_sources};
 pub use write::{to_yaml, to_yaml_stream};
 
 use serde_json::Value;

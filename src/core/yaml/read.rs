@@ -12,13 +12,13 @@ use serde_saphyr::{Options, Spanned};
 use super::quoted;
 
 /// Largest text that is read, in bytes; a larger one is refused before it is parsed.
-pub const MAX_INPUT_BYTES: usize = 256 * 1024 * 1024;
+const MAX_INPUT_BYTES: usize = 256 * 1024 * 1024;
 
 /// Deepest nesting of maps and lists that is read.
 ///
 /// Custom resource definitions of the public catalogs stay below 50; the bound keeps the stack of
 /// a worker thread safe.
-pub const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// Most documents one text may hold.
 const MAX_DOCUMENTS: usize = 1_000_000;

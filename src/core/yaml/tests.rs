@@ -88,11 +88,11 @@ fn bombs_are_refused_quickly() {
 // rendering.md 1.7
 #[test]
 fn a_map_of_many_keys_is_read_in_a_moment() {
-    let keys: String = (0..200_000).map(|key| format!("{key:x}: \n")).collect();
-    let values = to_json_with_sources(&format!("{keys}0: 4.20\n")).unwrap();
+    let keys: String = (0..200_000).map(|key| format!("k{key}: \n")).collect();
+    let values = to_json_with_sources(&format!("{keys}k0: 4.20\n")).unwrap();
     let SourcedValue::Map(map) = &values[0] else { panic!("no map") };
     assert_eq!(map.len(), 200_000);
-    assert!(matches!(&map["0"], SourcedValue::Number(_, Some(text)) if text == "4.20"));
+    assert!(matches!(&map["k0"], SourcedValue::Number(_, Some(text)) if text == "4.20"));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn many_aliases_of_one_anchor_are_allowed() {
 
 #[test]
 fn deep_but_allowed_nesting_is_read() {
-    let depth = MAX_DEPTH - 1;
+    let depth = read::MAX_DEPTH - 1;
     let text = "[".repeat(depth) + &"]".repeat(depth);
     assert_eq!(to_json(&text).unwrap().len(), 1);
 }
@@ -118,16 +118,6 @@ fn deep_but_allowed_nesting_is_read() {
 #[case(json!([]), None)]
 fn coerces_scalars_to_text(#[case] value: Value, #[case] want: Option<&str>) {
     assert_eq!(scalar_to_string(&value).as_deref(), want);
-}
-
-#[rstest]
-#[case(1e20, "100000000000000000000")]
-#[case(1e21, "1e+21")]
-#[case(1.5, "1.5")]
-#[case(1e-7, "1e-7")]
-#[case(0.000_001, "0.000001")]
-fn writes_floats_as_go(#[case] float: f64, #[case] want: &str) {
-    assert_eq!(go_float(float), want);
 }
 
 // rendering.md 1.7
