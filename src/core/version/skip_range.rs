@@ -230,21 +230,16 @@ fn expand(token: &str, expanded: &mut Vec<String>) -> Result<(), SkipRangeError>
     }
     let (operator, version) = split_operator(token)?;
     let base = base_of(version);
-    match operator {
-        "" | "=" | "==" => {
-            expanded.push(format!(">={base}"));
-            expanded.push(format!("<{}", next_of(version, &base)));
-        }
-        "!=" | "!" => {
-            expanded.push(format!("<{base}"));
-            expanded.push(format!(">={}", next_of(version, &base)));
-        }
-        ">" => expanded.push(format!(">={}", next_of(version, &base))),
-        ">=" => expanded.push(format!(">={base}")),
-        "<" => expanded.push(format!("<{base}")),
-        "<=" => expanded.push(format!("<{}", next_of(version, &base))),
-        _ => expanded.push(base),
-    }
+    let next = next_of(version, &base);
+    expanded.extend(match operator {
+        "" | "=" | "==" => vec![format!(">={base}"), format!("<{next}")],
+        "!=" | "!" => vec![format!("<{base}"), format!(">={next}")],
+        ">" => vec![format!(">={next}")],
+        ">=" => vec![format!(">={base}")],
+        "<" => vec![format!("<{base}")],
+        "<=" => vec![format!("<{next}")],
+        _ => vec![base],
+    });
     Ok(())
 }
 
@@ -283,6 +278,7 @@ fn split_operator(token: &str) -> Result<(&str, &str), SkipRangeError> {
 /// Parses one comparison.
 fn term(token: &str) -> Result<Term, SkipRangeError> {
     let (operator_text, version_text) = split_operator(token)?;
+    let parts = || [token, operator_text, version_text].map(str::to_owned);
     let operator = match operator_text {
         "" | "=" | "==" => Operator::Equal,
         "!" | "!=" => Operator::NotEqual,
@@ -291,18 +287,13 @@ fn term(token: &str) -> Result<Term, SkipRangeError> {
         "<" => Operator::Less,
         "<=" => Operator::LessOrEqual,
         _ => {
-            return Err(SkipRangeError::Operator {
-                token: token.to_owned(),
-                operator: operator_text.to_owned(),
-                version: version_text.to_owned(),
-            });
+            let [token, operator, version] = parts();
+            return Err(SkipRangeError::Operator { token, operator, version });
         }
     };
-    let version = version_text.parse().map_err(|source| SkipRangeError::Version {
-        token: token.to_owned(),
-        operator: operator_text.to_owned(),
-        version: version_text.to_owned(),
-        source,
+    let version = version_text.parse().map_err(|source| {
+        let [token, operator, version] = parts();
+        SkipRangeError::Version { token, operator, version, source }
     })?;
     Ok(Term { operator, version })
 }

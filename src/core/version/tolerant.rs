@@ -34,26 +34,3 @@ pub(crate) fn without_leading_zeros(part: &str) -> String {
     let zero = if rest.starts_with(|first: char| first.is_ascii_digit()) { "" } else { "0" };
     format!("{zero}{rest}")
 }
-
-#[cfg(test)]
-mod tests {
-
-    use super::*;
-    use crate::fixture::cases;
-
-    const CASES: &str = include_str!("../testdata/version/cases.yaml");
-
-    #[test]
-    fn tolerant_versions() {
-        for (text, want) in cases::<(&str, &str)>(CASES, "tolerant_versions") {
-            assert_eq!(Version::parse_tolerant(text), Ok(want.parse().unwrap()));
-        }
-    }
-
-    #[test]
-    fn what_is_no_version_either_way() {
-        for text in cases::<&str>(CASES, "what_is_no_version_either_way") {
-            assert!(Version::parse_tolerant(text).is_err());
-        }
-    }
-}
