@@ -3,7 +3,6 @@
 //!
 //! In: a template, and the bundles that it names. Out: the blobs that opm makes of it, in its order.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
@@ -78,14 +77,6 @@ struct Image {
 enum Kind {
     Major,
     Minor,
-}
-
-/// The channel whose first bundle ranks highest so far.
-struct Highest<'a> {
-    stability: usize,
-    version: &'a Version,
-    kind: Option<Kind>,
-    name: String,
 }
 
 impl Template {
@@ -263,9 +254,8 @@ impl Semver {
         lists: &[(&str, Vec<(Version, &str)>)],
     ) -> (String, BTreeMap<String, Vec<Value>>) {
         let mut channels: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        let lowest = Version { major: 0, minor: 0, patch: 0, prerelease: vec![], build: vec![] };
-        let mut highest =
-            Highest { stability: 0, version: &lowest, kind: None, name: String::new() };
+        // Each channel, and what its first bundle ranks by.
+        let mut firsts = Vec::new();
         for (stability, (word, list)) in lists.iter().enumerate() {
             for kind in self.kinds() {
                 for (at, (version, name)) in list.iter().enumerate() {
@@ -274,26 +264,19 @@ impl Semver {
                         Kind::Minor => format!("{word}-v{}.{}", version.major, version.minor),
                     };
                     if !channels.contains_key(&channel) {
-                        let name = channel.clone();
-                        let first = Highest { stability, version, kind: Some(kind), name };
-                        if self.outranks(&first, &highest) {
-                            highest = first;
-                        }
+                        let preferred = Some(kind) == self.defaultchanneltypepreference;
+                        firsts.push((stability, version, (preferred, kind), channel.clone()));
                     }
                     let entry = entry(list, at, name);
                     channels.entry(channel).or_default().push(entry);
                 }
             }
         }
-        (highest.name, channels)
-    }
-
-    fn outranks(&self, one: &Highest<'_>, other: &Highest<'_>) -> bool {
-        let preferred = |kind: Option<Kind>| kind == self.defaultchanneltypepreference;
-        let order = one.stability.cmp(&other.stability);
-        let order = order.then_with(|| one.version.precedence(other.version));
-        let order = order.then_with(|| preferred(one.kind).cmp(&preferred(other.kind)));
-        order.then_with(|| one.kind.cmp(&other.kind)) == Ordering::Greater
+        let highest = firsts.into_iter().max_by(|one, other| {
+            let order = one.0.cmp(&other.0).then_with(|| one.1.precedence(other.1));
+            order.then_with(|| one.2.cmp(&other.2))
+        });
+        (highest.map(|(.., name)| name).unwrap_or_default(), channels)
     }
 }
 
