@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::property::Property;
 use crate::version::{SkipRange, Version};
+pub(super) use parse::property as parsed;
 pub use rule::{Facts, Rule, Steps};
 
 /// A property that declares a constraint, parsed.
@@ -80,7 +81,7 @@ impl Declared {
     /// Parses the properties of a list that declare a constraint.
     pub fn of(properties: &[Property]) -> Vec<Self> {
         let declared = |(index, property): (usize, &Property)| {
-            let constraint = parse::property(&property.kind, &property.value)?;
+            let constraint = parsed(&property.kind, &property.value)?;
             Some(Self { index, property: property.kind.clone(), constraint })
         };
         properties.iter().enumerate().filter_map(declared).collect()

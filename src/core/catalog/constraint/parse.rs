@@ -25,10 +25,10 @@ type Result<T> = std::result::Result<T, ConstraintError>;
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Parses a property that declares a constraint; returns `None` for other properties.
-pub(super) fn property(kind: &str, value: &str) -> Option<Result<Constraint>> {
+pub(in crate::catalog) fn property(kind: &str, value: &str) -> Option<Result<Constraint>> {
     let demand = match kind {
         property::PACKAGE_REQUIRED => package_required(value),
-        property::GVK_REQUIRED => self::kind(value).map(Demand::Kind).map_err(unreadable),
+        property::GVK_REQUIRED => self::kind(value).map(Demand::Kind),
         property::CONSTRAINT => return Some(constraint_property(value)),
         _ => return None,
     };
@@ -36,7 +36,7 @@ pub(super) fn property(kind: &str, value: &str) -> Option<Result<Constraint>> {
 }
 
 /// Reads a kind: the value of `olm.gvk` or `olm.gvk.required`.
-pub(super) fn kind(json: &str) -> std::result::Result<GroupVersionKind, FieldError> {
+pub(super) fn kind(json: &str) -> Result<GroupVersionKind> {
     let fields = Fields::parse(json)?;
     Ok(GroupVersionKind {
         group: fields.text("group")?,
@@ -53,10 +53,8 @@ pub(super) fn package_version(json: &str) -> Option<(String, Version)> {
 }
 
 fn package_required(json: &str) -> Result<Demand> {
-    let fields = Fields::parse(json).map_err(unreadable)?;
-    let package = fields.text("packageName").map_err(unreadable)?;
-    let range = fields.text("versionRange").map_err(unreadable)?;
-    self::package(package, range)
+    let fields = Fields::parse(json)?;
+    package(fields.text("packageName")?, fields.text("versionRange")?)
 }
 
 fn package(package: String, text: String) -> Result<Demand> {
@@ -149,11 +147,9 @@ fn one_line(message: &str) -> String {
     message.trim().chars().take(MAX_MESSAGE).map(printable).collect()
 }
 
-fn unreadable(error: FieldError) -> ConstraintError {
-    // The position of a JSON error is of no use without the text.
-    match error {
-        FieldError::NotAnObject => wrong("not a JSON object"),
-        other => wrong(Chain(&other)),
+impl From<FieldError> for ConstraintError {
+    fn from(error: FieldError) -> Self {
+        wrong(Chain(&error))
     }
 }
 

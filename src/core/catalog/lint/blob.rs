@@ -311,7 +311,7 @@ impl Linter {
         missing.is_some()
     }
 
-    /// Returns the properties of a blob that have type and value: index, type and value.
+    /// Returns the properties of a blob that have type and value.
     fn properties<'a>(&mut self, origin: &Origin, fields: &Fields<'a>) -> properties::List<'a> {
         let elements = fields.list("properties");
         let elements = elements.unwrap_or_else(|error| {
@@ -320,19 +320,6 @@ impl Linter {
         });
         let elements = elements.into_iter().map(|it| Fields::of(it).ok());
         self.read_properties(origin, elements)
-    }
-
-    fn read_properties<'a>(
-        &mut self,
-        origin: &Origin,
-        elements: impl IntoIterator<Item = Option<Fields<'a>>>,
-    ) -> properties::List<'a> {
-        let (list, faults) = properties::read(elements);
-        for fault in faults {
-            let at = format!("/properties/{}", fault.index);
-            self.error(origin, Rule::Property, at, fault.text).hint = fault.hint;
-        }
-        list
     }
 }
 

@@ -1,54 +1,33 @@
-//! Rules about `olm.constraint` and `olm.package.required`, and the hint that a wrong one gets.
+//! Rules about `olm.constraint`.
 
 use olm_api::keys::property;
 
-use super::Severity;
-use crate::catalog::constraint::{Constraint, Declared, Demand};
-use crate::catalog::property::Property;
+use super::{Linter, Origin, Rule};
+use crate::catalog::constraint::{self, ConstraintError, Demand};
 use crate::error::quote;
 
-/// What is wrong with a constraint.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) severity: Severity,
-    pub(super) text: String,
-    pub(super) hint: Option<String>,
-}
-
-/// Returns what is wrong with the value of an `olm.constraint`.
-pub(super) fn faults(value: &str) -> Vec<Fault> {
-    match parsed(property::CONSTRAINT, value) {
-        Err(text) => {
-            let hint = text
-                .ends_with("unknown field \"name\"")
-                .then(|| "the field is packageName".to_owned());
-            let severity = Severity::Error;
-            vec![Fault { severity, text, hint }]
-        }
-        Ok(constraint) => {
-            let mut texts = Vec::new();
-            if matches!(constraint.demand, Demand::Not(_)) {
-                let text = "a \"not\" outside \"all\" and \"any\" excludes without choosing";
-                texts.push(text.to_owned());
+impl Linter {
+    pub(super) fn constraint(&mut self, origin: &Origin, at: &str, value: &str) {
+        match constraint::parsed(property::CONSTRAINT, value) {
+            Some(Err(ConstraintError(text))) => {
+                let hint = text.ends_with("unknown field \"name\"");
+                let hint = hint.then(|| "the field is packageName".to_owned());
+                self.error(origin, Rule::Constraint, at, text).hint = hint;
             }
-            doubts(&constraint.demand, &mut texts);
-            let warning = |text| Fault { severity: Severity::Warning, text, hint: None };
-            texts.into_iter().map(warning).collect()
+            Some(Ok(constraint)) => {
+                let mut texts = Vec::new();
+                if matches!(constraint.demand, Demand::Not(_)) {
+                    let text = "a \"not\" outside \"all\" and \"any\" excludes without choosing";
+                    texts.push(text.to_owned());
+                }
+                doubts(&constraint.demand, &mut texts);
+                for text in texts {
+                    self.warning(origin, Rule::Constraint, at, text);
+                }
+            }
+            None => {}
         }
     }
-}
-
-/// Returns why the value of an `olm.package.required` cannot be read.
-pub(super) fn package_fault(value: &str) -> Option<String> {
-    parsed(property::PACKAGE_REQUIRED, value).err()
-}
-
-fn parsed(kind: &str, value: &str) -> Result<Constraint, String> {
-    let property = Property { kind: kind.to_owned(), value: value.to_owned() };
-    let declared = Declared::of(&[property]).into_iter().next();
-    let constraint = declared.map(|declared| declared.constraint);
-    let constraint = constraint.ok_or_else(|| format!("{kind} is not a constraint"))?;
-    constraint.map_err(|error| error.to_string())
 }
 
 /// Adds what is allowed and hardly meant.

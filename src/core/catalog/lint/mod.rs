@@ -37,20 +37,7 @@ const MAX_NAME: usize = 1024;
 const MAX_KEPT: usize = 64 << 20;
 
 /// What a finding is about.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    strum::Display,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, Serialize, Deserialize, JsonSchema)]
 #[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names are those of the table in plugin.md 2.2")]

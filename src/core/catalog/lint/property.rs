@@ -1,10 +1,9 @@
 //! Rules about the properties of a bundle.
 
-use std::fmt::Write as _;
-
 use olm_api::keys::property;
 
-use super::{Linter, Origin, Rule, Severity, constraints};
+use super::{Linter, Origin, Rule, Severity};
+use crate::catalog::constraint::parsed;
 use crate::catalog::fields::{FieldError, Fields};
 use crate::error::{Chain, quote};
 use crate::gate::{MaxVersion, max_openshift_version};
@@ -13,51 +12,48 @@ use crate::version::VersionRelease;
 /// Properties with type and value: index, type and value as JSON.
 pub(super) type List<'a> = Vec<(usize, String, &'a str)>;
 
-/// What is wrong with the shape of a property.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) index: usize,
-    pub(super) text: String,
-    pub(super) hint: Option<String>,
-}
-
-/// Returns the properties of a blob, and what is wrong with the shape of others.
-pub(super) fn read<'a>(
-    elements: impl IntoIterator<Item = Option<Fields<'a>>>,
-) -> (List<'a>, Vec<Fault>) {
-    let (mut list, mut faults) = (List::new(), Vec::new());
-    for (index, property) in elements.into_iter().enumerate() {
-        let mut fault = |text: String, hint: Option<String>| {
-            faults.push(Fault { index, text, hint });
-        };
-        let Some(property) = property else {
-            fault(format!("property {index} is not an object"), None);
-            continue;
-        };
-        let kind = property.text("type").unwrap_or_default();
-        if kind.is_empty() {
-            let nested = property.raw("property").is_some();
-            let hint = nested.then(|| "write type and value directly: - type: color".to_owned());
-            fault(format!("property {index} has no type"), hint);
-            continue;
-        }
-        let Some(value) = property.raw("value") else {
-            let mut text = format!("property {index} ({kind}) has no value");
-            let mut others = property.names();
-            let other = others.find(|name| !matches!(*name, "type" | "value"));
-            let hint = other.map(|other| {
-                let _ = write!(text, ", but a key {} beside it", quote(other));
-                format!("indent {} below \"value\"", quote(other))
-            });
-            fault(text, hint);
-            continue;
-        };
-        list.push((index, kind, value));
+/// Returns type and value of a property, or what is wrong with its shape and the way out.
+fn shape<'a>(
+    index: usize,
+    property: Option<&Fields<'a>>,
+) -> Result<(String, &'a str), (String, Option<String>)> {
+    let property = property.ok_or_else(|| (format!("property {index} is not an object"), None))?;
+    let kind = property.text("type").unwrap_or_default();
+    if kind.is_empty() {
+        let nested = property.raw("property").is_some();
+        let hint = nested.then(|| "write type and value directly: - type: color".to_owned());
+        return Err((format!("property {index} has no type"), hint));
     }
-    (list, faults)
+    if let Some(value) = property.raw("value") {
+        return Ok((kind, value));
+    }
+    let text = format!("property {index} ({kind}) has no value");
+    let other = property.names().find(|name| !matches!(*name, "type" | "value")).map(quote);
+    let Some(other) = other else { return Err((text, None)) };
+    let hint = format!("indent {other} below \"value\"");
+    Err((format!("{text}, but a key {other} beside it"), Some(hint)))
 }
 
 impl Linter {
+    /// Returns the properties of a blob that have type and value.
+    pub(super) fn read_properties<'a>(
+        &mut self,
+        origin: &Origin,
+        elements: impl IntoIterator<Item = Option<Fields<'a>>>,
+    ) -> List<'a> {
+        let mut list = List::new();
+        for (index, property) in elements.into_iter().enumerate() {
+            match shape(index, property.as_ref()) {
+                Ok((kind, value)) => list.push((index, kind, value)),
+                Err((text, hint)) => {
+                    let at = format!("/properties/{index}");
+                    self.error(origin, Rule::Property, at, text).hint = hint;
+                }
+            }
+        }
+        list
+    }
+
     /// Examines the properties of a bundle; returns its version, if it has one.
     pub(super) fn bundle_properties(
         &mut self,
@@ -77,13 +73,7 @@ impl Linter {
                 property::PACKAGE => version = self.version(origin, &at, value),
                 property::GVK | property::GVK_REQUIRED => self.kind(origin, &at, value),
                 property::PACKAGE_REQUIRED => self.required(origin, &at, value),
-                property::CONSTRAINT => {
-                    for fault in constraints::faults(value) {
-                        let rule = Rule::Constraint;
-                        self.report(origin, rule, fault.severity, at.clone(), fault.text).hint =
-                            fault.hint;
-                    }
-                }
+                property::CONSTRAINT => self.constraint(origin, &at, value),
                 _ => {}
             }
         }
@@ -181,8 +171,8 @@ impl Linter {
             let at = format!("{at}/packageName");
             self.error(origin, Rule::Required, at, "packageName is missing");
         }
-        if let Some(fault) = constraints::package_fault(value) {
-            self.error(origin, Rule::Required, format!("{at}/versionRange"), fault);
+        if let Some(Err(fault)) = parsed(property::PACKAGE_REQUIRED, value) {
+            self.error(origin, Rule::Required, format!("{at}/versionRange"), fault.to_string());
         }
     }
 
