@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use olm_api::keys::label;
+use olm_core::catalog::Content;
 use olm_core::catalog::read::{self as blobs, Meta};
-use olm_core::catalog::{Blob, Content};
 use olm_core::error::Chain;
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
@@ -147,8 +147,7 @@ impl Catalogs {
     }
 
     async fn read(&mut self, place: &str) -> anyhow::Result<Content> {
-        let metas = self.metas(place).await?;
-        Ok(Content::from_blobs(metas.iter().map(Blob::from)))
+        Ok(Content::from_blobs(&self.metas(place).await?))
     }
 
     async fn fetch(&mut self, url: &str) -> anyhow::Result<String> {
@@ -203,9 +202,8 @@ pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
 
 /// Reads all blobs of files; `place` is where these come from.
 pub(crate) fn metas(files: &FileList, place: &str) -> anyhow::Result<Vec<Meta>> {
-    let contents = blobs::read_catalog(borrowed(files));
-    let contents = contents.map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))?;
-    Ok(contents.metas)
+    let metas = blobs::read_catalog(borrowed(files));
+    metas.map_err(|error| anyhow::anyhow!("{place}: {}", Chain(&error)))
 }
 
 /// Returns files as the reader takes them.

@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 use olm_api::keys::label;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::catalog::read::Meta;
-use olm_core::catalog::{Blob, Content, Summary, schema};
+use olm_core::catalog::{Content, Summary, schema};
 use olm_core::extension::{KnownCatalog, Policy, Question};
 use olm_core::resolve::{Environment, Options, UpdatePolicy};
 use olm_core::selector::Selector;
@@ -172,7 +172,7 @@ impl Offers {
         };
         let served = |catalog: &Named| {
             let metas = catalog.of_package(&filter.package_name);
-            let content = metas.map(|metas| Content::from_blobs(metas.map(Blob::from)));
+            let content = metas.map(Content::from_blobs);
             KnownCatalog::named(&catalog.flag.name, catalog.flag.priority, content)
         };
         let catalogs = named.iter().map(served).collect();

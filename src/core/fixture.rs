@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::catalog::Content;
+use crate::catalog::read::Meta;
 use crate::yaml;
 
 /// Returns the rows of a table.
@@ -47,6 +49,12 @@ impl Drop for Shown {
             eprintln!("the case that failed: {}", self.0);
         }
     }
+}
+
+/// Returns the content of a catalog of such blobs.
+pub(crate) fn content(blobs: impl IntoIterator<Item = impl ToString>) -> Content {
+    let blobs = blobs.into_iter().map(|blob| Meta::parse(&blob.to_string()).unwrap());
+    Content::from_blobs(&blobs.collect::<Vec<_>>())
 }
 
 /// Returns one of the words of a text.

@@ -19,7 +19,7 @@ use kube::{Api, Client};
 use olm_api::ClusterCatalog;
 use olm_api::keys::name;
 use olm_core::catalog::read::Meta;
-use olm_core::catalog::{Blob, Content, schema};
+use olm_core::catalog::{Content, schema};
 use olm_core::error::{Chain, plain, quote};
 use olm_image::pull::Transfer;
 use reqwest::{StatusCode, Url};
@@ -105,13 +105,7 @@ impl CatalogTransport {
         catalog: &ClusterCatalog,
         package: &str,
     ) -> anyhow::Result<Content> {
-        if let Some(shelf) = self.shelf(catalog).await? {
-            let metas = shelf.get(package).into_iter().flatten();
-            return Ok(Content::from_blobs(metas.map(Blob::from)));
-        }
-        let text = self.package(&self.place(catalog)?, package).await?;
-        let content = Content::from_lines(text.lines());
-        content.map_err(|error| anyhow::anyhow!("{UNREADABLE}: {}", Chain(&error)))
+        Ok(Content::from_blobs(&self.blobs(catalog, package).await?))
     }
 
     /// Returns the blobs of a package, and maybe others.

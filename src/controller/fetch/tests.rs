@@ -65,7 +65,8 @@ fn put(store: &Store, name: &str, digest: &str, text: &str) {
         reference: reference(digest),
         unpacked: Timestamp::UNIX_EPOCH,
     };
-    store.write(origin, read::metas([("c", text.as_bytes())]).unwrap()).unwrap();
+    let documents = read::documents([("c", text.as_bytes())]).unwrap();
+    store.write(origin, documents.map(|it| it.meta)).unwrap();
 }
 
 fn listen(routes: Router) -> String {

@@ -170,10 +170,9 @@ fn max_openshift(stays: &Stays<'_>) -> Option<String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::Content;
     use super::super::diff::diff;
     use super::super::hold::suspects;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, content};
 
     const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
@@ -191,11 +190,6 @@ mod tests {
 
     fn head(default: &str) -> Value {
         json!({"schema": "olm.package", "name": "p", "defaultChannel": default})
-    }
-
-    fn content(blobs: &[Value]) -> Content {
-        let lines: Vec<_> = blobs.iter().map(ToString::to_string).collect();
-        Content::from_lines(lines.iter().map(String::as_str)).unwrap()
     }
 
     /// Two versions, the second replaces the first.

@@ -233,6 +233,7 @@ fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
 mod tests {
     use super::super::hold::suspects;
     use super::*;
+    use crate::fixture;
 
     /// Bundles are named after their version and have an image of their own.
     fn content(entries: &[(&str, &str, &str)]) -> Content {
@@ -251,8 +252,7 @@ mod tests {
             r#"{{"schema":"olm.channel","package":"p","name":"c","entries":[{}]}}"#,
             channel.join(",")
         ));
-        let lines: Vec<_> = lines.iter().map(|line| line.replace('\n', " ")).collect();
-        Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+        fixture::content(lines)
     }
 
     // plugin.md U70
@@ -290,9 +290,8 @@ mod tests {
     #[test]
     fn a_package_that_could_not_be_read_before_has_not_changed() {
         let unreadable = |entries: u8| {
-            let channel =
-                format!(r#"{{"schema":"olm.channel","package":"p","name":"c","entries":{entries}}}"#);
-            Content::from_lines([channel.as_str()]).unwrap()
+            let channel = r#"{"schema":"olm.channel","package":"p","name":"c","entries":"#;
+            fixture::content([format!("{channel}{entries}}}")])
         };
         let found = |old: &Content, new: &Content| {
             let changes = diff(old, new);

@@ -3,9 +3,6 @@
 //! Key names match without regard to case, of several matching keys the last one counts, `null` is
 //! the same as absence, and members that are not read are never decoded.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::canonical::{self, items, members, members_with};
@@ -20,7 +17,7 @@ pub(super) struct Fields<'a>(canonical::Members<'a>);
 
 /// A member that does not have the type its schema gives it.
 #[derive(Debug, thiserror::Error)]
-pub enum FieldError {
+pub(super) enum FieldError {
     /// The text is not a JSON object.
     #[error("not a JSON object")]
     NotAnObject,
@@ -38,7 +35,8 @@ impl<'a> Fields<'a> {
     /// Reads the members of an object.
     pub(super) fn parse(json: &'a str) -> Result<Self, FieldError> {
         // The JSON error would quote catalog content of any length, which no message may hold.
-        serde_json::from_str(json).map_err(|_| FieldError::NotAnObject)
+        let raw: &RawValue = serde_json::from_str(json).map_err(|_| FieldError::NotAnObject)?;
+        Self::of(raw.get())
     }
 
     /// Reads the members of an object in a text that is JSON for certain.
@@ -110,28 +108,4 @@ impl<'a> Fields<'a> {
 
 fn wrong(field: &'static str, expected: &'static str) -> FieldError {
     FieldError::WrongType { field, expected }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = canonical::Members<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    members.push((key.into(), value.get()));
-                }
-                Ok(members)
-            }
-        }
-
-        deserializer.deserialize_map(Members).map(Self)
-    }
 }

@@ -4,7 +4,6 @@
 //! counts. A blob that does not have the shape of its schema makes its own package unusable and
 //! no other (catalogs.md 1.8).
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -20,29 +19,6 @@ use crate::version::Version;
 const NAME: usize = size_of::<String>() + 16;
 /// How many times its length a text takes with what is parsed of it.
 const PARSED: usize = 4;
-
-/// One blob: the three members every schema shares, and the whole text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob<'a> {
-    /// Value of `schema`.
-    pub schema: Cow<'a, str>,
-    /// Value of `package`; empty for `olm.package`.
-    pub package: Cow<'a, str>,
-    /// Value of `name`; may be empty.
-    pub name: Cow<'a, str>,
-    /// The blob as JSON text.
-    pub json: &'a str,
-}
-
-/// A line that is not a blob.
-#[derive(Debug, thiserror::Error)]
-#[error("blob {number}")]
-pub struct BlobError {
-    /// Position among the blobs, from 1.
-    number: usize,
-    /// It is not an object, or one of the shared members is not a string.
-    source: FieldError,
-}
 
 /// The content of a catalog.
 #[derive(Debug, Clone, Default)]
@@ -94,74 +70,44 @@ enum Part {
     Lifecycle(Vec<Lifecycle>),
 }
 
-impl<'a> From<&'a Meta> for Blob<'a> {
-    fn from(meta: &'a Meta) -> Self {
-        Self {
-            schema: meta.schema.as_str().into(),
-            package: meta.package.as_str().into(),
-            name: meta.name.as_str().into(),
-            json: &meta.json,
-        }
-    }
-}
-
-impl<'a> Blob<'a> {
-    /// Reads the shared members of a blob.
-    pub fn parse(json: &'a str) -> Result<Self, FieldError> {
-        let fields = Fields::parse(json)?;
-        Ok(Self {
-            schema: fields.text("schema")?.into(),
-            package: fields.text("package")?.into(),
-            name: fields.text("name")?.into(),
-            json,
-        })
-    }
-
-    /// Returns the name of the package the blob belongs to.
-    fn owner(&self) -> &str {
-        if self.schema == schema::PACKAGE { &self.name } else { &self.package }
-    }
-
-    /// Returns what distinguishes the blob from others of its package and schema.
-    fn key(&self) -> (String, String) {
-        let name = if self.name.is_empty() { &self.schema } else { &self.name };
-        (self.schema.to_string(), name.to_string())
-    }
-}
-
 impl Part {
     /// Reads a blob, the one at `position` in the catalog; nothing of another schema.
-    fn of(blob: &Blob<'_>, position: usize) -> Result<Option<Self>, FieldError> {
-        let fields = || Fields::parse(blob.json);
-        Ok(Some(match blob.schema.as_ref() {
+    fn of(blob: &Meta, position: usize) -> Result<Option<Self>, FieldError> {
+        let fields = || Fields::of(&blob.json);
+        Ok(Some(match blob.schema.as_str() {
             schema::PACKAGE => Self::Head(fields()?.text("defaultChannel")?),
-            schema::CHANNEL => {
-                Self::Channel(blob.name.to_string(), Channel::from_fields(&fields()?)?)
-            }
-            schema::BUNDLE => Self::Bundle(Box::new(Bundle::parse(blob.json)?)),
+            schema::CHANNEL => Self::Channel(blob.name.clone(), Channel::from_fields(&fields()?)?),
+            schema::BUNDLE => Self::Bundle(Box::new(Bundle::parse(&blob.json)?)),
             schema::DEPRECATIONS => {
                 // The one without a name, or named like its schema, goes before any other.
-                let unnamed = blob.key().1 == schema::DEPRECATIONS;
+                let unnamed = key(blob).1 == schema::DEPRECATIONS;
                 let rank = if unnamed { usize::MAX } else { position };
                 Self::Deprecations(rank, Deprecations::from_fields(&fields()?)?)
             }
-            lifecycle::SCHEMA => Self::Lifecycle(lifecycle::lifecycles(blob.json)),
+            lifecycle::SCHEMA => Self::Lifecycle(lifecycle::lifecycles(&blob.json)),
             _ => return Ok(None),
         }))
     }
 }
 
+/// Returns what distinguishes a blob from others of its package: schema and name.
+fn key(blob: &Meta) -> (String, String) {
+    let name = if blob.name.is_empty() { &blob.schema } else { &blob.name };
+    (blob.schema.clone(), name.clone())
+}
+
 impl Parts {
     /// Adds the next blob in catalog order; one of another schema is left out.
-    pub fn add(&mut self, blob: &Blob<'_>) {
+    pub fn add(&mut self, blob: &Meta) {
         self.read += 1;
         let part = Part::of(blob, self.read).map_err(|error| {
             let (schema, name) = (&blob.schema, quote(&blob.name));
             format!("invalid {schema} {name}: {}", Chain(&error))
         });
         if let Some(part) = part.transpose() {
-            let package = self.packages.entry(blob.owner().to_owned()).or_default();
-            package.insert(blob.key(), part);
+            let is_head = blob.schema == schema::PACKAGE;
+            let package = if is_head { &blob.name } else { &blob.package };
+            self.packages.entry(package.clone()).or_default().insert(key(blob), part);
         }
     }
 
@@ -179,24 +125,11 @@ impl Parts {
 }
 
 impl Content {
-    /// Indexes JSON lines as a catalog server sends them; blank lines are skipped.
-    ///
-    /// A line that is not a blob fails the whole catalog, as it does upstream.
-    pub fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Result<Self, BlobError> {
-        let lines = lines.into_iter().filter(|line| !line.trim().is_empty());
-        let mut parts = Parts::default();
-        for (index, line) in lines.enumerate() {
-            let blob = Blob::parse(line);
-            parts.add(&blob.map_err(|source| BlobError { number: index + 1, source })?);
-        }
-        Ok(parts.content())
-    }
-
     /// Indexes blobs in catalog order; those of other schemas are left out.
-    pub fn from_blobs<'a>(blobs: impl IntoIterator<Item = Blob<'a>>) -> Self {
+    pub fn from_blobs<'a>(blobs: impl IntoIterator<Item = &'a Meta>) -> Self {
         let mut parts = Parts::default();
         for blob in blobs {
-            parts.add(&blob);
+            parts.add(blob);
         }
         parts.content()
     }

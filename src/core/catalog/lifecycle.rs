@@ -124,8 +124,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::catalog::Content;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, content};
 
     const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
@@ -141,8 +140,7 @@ mod tests {
 
     fn read(blobs: &[Value]) -> Vec<Lifecycle> {
         let head = json!({"schema": "olm.package", "name": "pot"});
-        let lines: Vec<_> = blobs.iter().chain([&head]).map(Value::to_string).collect();
-        let content = Content::from_lines(lines.iter().map(String::as_str)).unwrap();
+        let content = content(blobs.iter().chain([&head]));
         content.package("pot").unwrap().unwrap().lifecycle.clone()
     }
 
@@ -168,8 +166,6 @@ mod tests {
     fn a_blob_that_cannot_be_read_says_nothing_and_makes_no_package() {
         let bad = json!({"schema": SCHEMA, "package": "pot", "versions": "4.17"});
         assert_eq!(read(&[bad]), []);
-        let alone = blob().to_string();
-        let content = Content::from_lines([alone.as_str()]).unwrap();
-        assert!(content.package("pot").is_none());
+        assert!(content([blob()]).package("pot").is_none());
     }
 }

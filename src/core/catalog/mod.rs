@@ -27,8 +27,7 @@ pub(crate) use constraint::packages;
 pub use constraint::{
     Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule, Steps,
 };
-pub use fields::FieldError;
-pub use index::{Blob, BlobError, Content, PackageIndex, Parts};
+pub use index::{Content, PackageIndex, Parts};
 pub use lifecycle::{Lifecycle, Phase, Platform};
 
 pub use model::{

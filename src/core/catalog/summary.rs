@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::constraint::{Constraint, Declared, Demand, GroupVersionKind};
-use super::index::{Blob, Content, PackageIndex};
+use super::index::{Content, PackageIndex};
 use super::lifecycle::Lifecycle;
 use super::model::{Bundle, schema};
 use super::of_bundle::shown;
@@ -145,7 +145,7 @@ impl Summary {
     ///
     /// The text says which blob cannot be read.
     pub fn of(package: &str, metas: &[Meta]) -> Result<Option<Self>, String> {
-        let content = Content::from_blobs(metas.iter().map(Blob::from));
+        let content = Content::from_blobs(metas);
         let Some(index) = content.package(package) else { return Ok(None) };
         let index = index?;
         let blobs = metas.iter().map(|meta| {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::Chain;
-use crate::fixture::cases;
+use crate::fixture::{cases, content};
 
 const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
@@ -23,14 +23,8 @@ fn bundle(name: &str, version: &str) -> String {
     )
 }
 
-fn content(blobs: &[&str]) -> Content {
-    let blobs = blobs.iter().map(|json| Blob::parse(json).unwrap());
-    Content::from_blobs(blobs)
-}
-
 fn kettle(blobs: &[&str]) -> PackageIndex {
-    let content = content(blobs);
-    content.package("kettle").unwrap().unwrap().clone()
+    content(blobs).package("kettle").unwrap().unwrap().clone()
 }
 
 #[test]
@@ -215,21 +209,12 @@ fn the_memory_of_a_package_is_estimated_by_what_it_holds() {
     assert!(described("olm.csv.metadata") < 2000 && described("example.com/x") > 10_000);
 }
 
-#[test]
-fn a_line_that_is_no_blob_fails_the_whole_and_names_itself() {
-    let lines = [HEAD, "", r#"{"schema":"olm.package","name":4.10}"#];
-    let error = Content::from_lines(lines).unwrap_err();
-    assert_eq!(Chain(&error).to_string(), r#"blob 2: field "name" is not a string"#);
-}
-
 proptest! {
     #[test]
-    fn no_line_panics(line in "\\PC*", members in "[{}\\[\\]\":,a-z0-9 ]{0,60}") {
-        let _ = Content::from_lines([line.as_str()]);
-        let _ = Content::from_lines([members.as_str()]);
+    fn no_blob_panics(members in "[{}\\[\\]\":,a-z0-9 ]{0,60}") {
         for schema in ["olm.package", "olm.channel", "olm.bundle", "olm.deprecations"] {
             let blob = format!(r#"{{"schema":"{schema}","name":"n","entries":{members},"properties":{members}}}"#);
-            let _ = Content::from_lines([blob.as_str()]);
+            let _ = read::Meta::parse(&blob).map(|meta| Content::from_blobs([&meta]));
         }
     }
 }

@@ -102,8 +102,7 @@ mod tests {
         let entries: Vec<_> = entries.collect();
         let channel =
             json!({"schema": "olm.channel", "package": "p", "name": "stable", "entries": entries});
-        let lines: Vec<_> = bundles.chain([channel]).map(|blob| blob.to_string()).collect();
-        Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+        crate::fixture::content(bundles.chain([channel]))
     }
 
     proptest! {

@@ -178,12 +178,12 @@ mod tests {
 
     use super::*;
     use crate::catalog::Content;
+    use crate::fixture::content;
     use crate::object::Object;
 
     fn bundle(properties: &serde_json::Value) -> Content {
-        let blob = json!({"schema": "olm.bundle", "package": "p", "name": "p.v1", "image": "i",
-            "properties": properties});
-        Content::from_lines([blob.to_string().as_str()]).unwrap()
+        content([json!({"schema": "olm.bundle", "package": "p", "name": "p.v1", "image": "i",
+            "properties": properties})])
     }
 
     fn recorded(content: &Content) -> Option<String> {

@@ -13,8 +13,8 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use olm_api::CatalogFilter;
 use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
 use olm_bench::table::{self, Table, median};
+use olm_core::catalog::Content;
 use olm_core::catalog::read::{self, Meta};
-use olm_core::catalog::{Blob, Content};
 use olm_core::explain::explain;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
 
@@ -62,7 +62,7 @@ impl Sample {
             Meta { json, ..meta.clone() }
         });
         let blobs: Vec<Meta> = blobs.collect();
-        Content::from_blobs(blobs.iter().map(Blob::from))
+        Content::from_blobs(&blobs)
     }
 
     /// Requests an upgrade from the middle of the package, within a range.
@@ -138,11 +138,12 @@ fn generated(criterion: &mut Criterion) {
     let sample = Sample::new("generated", &largest.name, blobs.collect());
     measure(&mut group, &sample);
     let rest = all.flat_map(|one| one.lines());
-    let whole: Vec<String> = lines.into_iter().chain(rest).collect();
-    let bytes = whole.iter().map(String::len).sum::<usize>() as u64;
+    let whole = lines.into_iter().chain(rest).map(|line| Meta::parse(&line).expect("a blob"));
+    let whole: Vec<_> = whole.collect();
+    let bytes = whole.iter().map(|meta| meta.json.len()).sum::<usize>() as u64;
     group.throughput(Throughput::Bytes(bytes)).sample_size(10);
     group.bench_function("whole catalog", |bencher| {
-        bencher.iter(|| Content::from_lines(black_box(&whole).iter().map(String::as_str)));
+        bencher.iter(|| Content::from_blobs(black_box(&whole)));
     });
     group.finish();
 }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use olm_api::CatalogFilter;
-use olm_core::catalog::{Blob, Content, read};
+use olm_core::catalog::Content;
+use olm_core::catalog::read::{self, Meta};
 use olm_core::error::Chain;
 use olm_core::explain::explain;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
@@ -37,19 +38,20 @@ fn answer(content: &Content, package: &str, installed: Option<Installed>) -> Str
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
-    if let Err(error) = Content::from_lines(text.lines()) {
+    if let Err(error) = text.lines().try_for_each(|line| Meta::parse(line).map(drop)) {
         let _ = Chain(&error).to_string();
     }
-    let contents = match read::read_catalog([("catalog.yaml", input)]) {
-        Ok(contents) => contents,
+    let metas = match read::read_catalog([("catalog.yaml", input)]) {
+        Ok(metas) => metas,
         Err(error) => {
             let _ = Chain(&error).to_string();
             return;
         }
     };
-    let first = Content::from_blobs(contents.metas.iter().map(Blob::from));
-    let lines = contents.metas.iter().map(|meta| meta.json.as_str());
-    let second = Content::from_lines(lines).expect("what we wrote can be read");
+    let first = Content::from_blobs(&metas);
+    let lines = metas.iter().map(|meta| Meta::parse(&meta.json));
+    let again: Vec<_> = lines.collect::<Result<_, _>>().expect("what we wrote can be read");
+    let second = Content::from_blobs(&again);
     for (name, package) in first.packages() {
         let oldest = package.ok().and_then(|package| package.bundles.last());
         let installed = oldest.and_then(|bundle| {

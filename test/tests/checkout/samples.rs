@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use olm_api::{ClusterCatalog, ClusterExtension};
-use olm_core::catalog::{Blob, Content, read};
+use olm_core::catalog::{Content, read};
 use olm_core::error::Chain;
 use olm_core::resolve::{
     Catalog, Environment, Installed, Options, Request, UpdatePolicy, Warning, resolve,
@@ -24,8 +24,7 @@ fn resolved(name: &str, installed: Option<&str>) -> (String, bool) {
     let filter = extension.spec.unwrap().source.catalog.unwrap();
     let catalog: ClusterCatalog = serde_json::from_value(sample("clustercatalog.yaml")).unwrap();
     let files = [("catalog.yaml", include_bytes!("samples/catalog.yaml").as_slice())];
-    let contents = read::read_catalog(files).unwrap();
-    let content = Content::from_blobs(contents.metas.iter().map(Blob::from));
+    let content = Content::from_blobs(&read::read_catalog(files).unwrap());
     let catalogs = [Catalog {
         name: catalog.metadata.name.as_deref().unwrap(),
         labels: catalog.metadata.labels.clone().unwrap_or_default(),

@@ -253,7 +253,7 @@ fn kept(files: FileList) -> anyhow::Result<FileList> {
 }
 
 fn bundles(files: &FileList) -> anyhow::Result<usize> {
-    let metas = read::read_catalog(borrowed(files))?.metas;
+    let metas = read::read_catalog(borrowed(files))?;
     Ok(metas.iter().filter(|meta| meta.schema == schema::BUNDLE).count())
 }
 

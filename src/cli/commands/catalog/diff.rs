@@ -4,7 +4,7 @@
 
 use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_core::catalog::diff::{PackageDiff, diff};
-use olm_core::catalog::{Blob, Content, template};
+use olm_core::catalog::{Content, template};
 
 use crate::catalogs::{self, FileList, metas};
 use crate::prelude::*;
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: DiffArgs, global: &Global, out: &mut dyn Write) ->
 }
 
 fn content(files: &FileList, place: &str) -> anyhow::Result<Content> {
-    Ok(Content::from_blobs(metas(files, place)?.iter().map(Blob::from)))
+    Ok(Content::from_blobs(&metas(files, place)?))
 }
 
 /// Returns the extensions whose installed version nothing would follow.

@@ -11,7 +11,8 @@ use olm_api::CatalogFilter;
 use serde_json::{Value, json};
 
 use super::*;
-use olm_core::catalog::{Blob, Content};
+use olm_core::catalog::Content;
+use olm_core::catalog::read::Meta;
 use olm_core::resolve::{Catalog, Environment, Installed, Request, UpdatePolicy};
 
 const FORMATS: [Format; 4] = [Format::Tree, Format::Mermaid, Format::Svg, Format::Html];
@@ -40,8 +41,8 @@ struct Question {
 const FROM_1_0_0: Question = Question { installed: Some("1.0.0"), classic: false, all: false };
 
 fn try_graph(blobs: &[Value], question: &Question) -> Result<Graph, GraphError> {
-    let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
-    let content = Content::from_blobs(lines.iter().map(|line| Blob::parse(line).unwrap()));
+    let metas = blobs.iter().map(|blob| Meta::parse(&blob.to_string()).unwrap());
+    let content = Content::from_blobs(&metas.collect::<Vec<_>>());
     let catalog = Catalog {
         name: "cupboard",
         labels: BTreeMap::new(),

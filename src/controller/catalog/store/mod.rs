@@ -160,7 +160,7 @@ impl Content {
     pub fn package(&self, package: &str) -> io::Result<catalog::Content> {
         let mut parts = catalog::Parts::default();
         for blob in self.record.index.of_package(package) {
-            parts.add(&(&self.meta(&blob)?).into());
+            parts.add(&self.meta(&blob)?);
         }
         Ok(parts.content())
     }

@@ -19,7 +19,7 @@ const BLOBS: &str = r#"{"schema":"olm.package","name":"p"}
 {"name":"no schema"}"#;
 
 fn write(store: &Store, origin: Origin, text: &str) -> Result<Arc<Content>, StoreError> {
-    store.write(origin, read::metas([("c", text.as_bytes())])?)
+    store.write(origin, read::documents([("c", text.as_bytes())])?.map(|it| it.meta))
 }
 
 fn opened() -> (TempDir, Store) {

@@ -34,7 +34,8 @@ fn put(store: &Store, catalog: &str, digest: &str, text: &str) -> Arc<Content> {
         reference: format!("example.com/c@{digest}"),
         unpacked: jiff::Timestamp::UNIX_EPOCH,
     };
-    store.write(origin, read::metas([("c", text.as_bytes())]).unwrap()).unwrap()
+    let documents = read::documents([("c", text.as_bytes())]).unwrap();
+    store.write(origin, documents.map(|it| it.meta)).unwrap()
 }
 
 impl Server {

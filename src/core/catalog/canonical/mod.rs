@@ -16,10 +16,6 @@ pub(super) const MAX_DEPTH: usize = 100;
 const FIRST_BYTES: usize = 1 << 18;
 const USUAL_BYTES: usize = 1 << 14;
 
-/// The nesting of a document is deeper than [`MAX_DEPTH`].
-#[derive(Debug)]
-pub(super) struct TooDeep;
-
 /// A JSON object in canonical form.
 #[derive(Debug)]
 pub(super) struct Canonical<'a> {
@@ -38,17 +34,14 @@ struct Member<'a> {
 }
 
 impl<'a> Canonical<'a> {
-    /// Rewrites a JSON text in one walk: keys sorted by bytes, the last of equal keys, no white space,
-    /// numbers as they are, strings escaped no more than needed. `None` if it is not an object.
+    /// Rewrites an object in one walk: keys sorted by bytes, the last of equal keys, no white space,
+    /// numbers as they are, strings escaped no more than needed.
     ///
-    /// The syntax of a raw value was checked when it was read, so depth is all that can be wrong here.
-    pub(super) fn of(raw: &'a RawValue) -> Result<Option<Self>, TooDeep> {
+    /// The syntax of a raw value was checked when it was read, so that `None` means that it is deeper
+    /// than [`MAX_DEPTH`].
+    pub(super) fn of(raw: &'a RawValue) -> Option<Self> {
         let text = raw.get();
-        if !text.starts_with('{') {
-            return Ok(None);
-        }
-        let (object, _) = Self::read(text, text.len()).ok_or(TooDeep)?;
-        Ok(Some(object))
+        Self::read(text, text.len()).map(|(object, _)| object)
     }
 
     /// Rewrites the object that a text begins with, whose syntax is checked in the same walk, and
@@ -213,7 +206,7 @@ impl<'a> Walk<'a> {
 
     /// Writes an object, and returns its members as they stand then.
     fn object(&mut self, out: &mut String, depth: usize) -> Option<Vec<Member<'a>>> {
-        enter(depth).ok()?;
+        enter(depth)?;
         self.step();
         out.push('{');
         let begin = out.len();
@@ -238,7 +231,7 @@ impl<'a> Walk<'a> {
     }
 
     fn array(&mut self, out: &mut String, depth: usize) -> Option<()> {
-        enter(depth).ok()?;
+        enter(depth)?;
         self.step();
         out.push('[');
         let mut items = 0;
@@ -364,8 +357,8 @@ fn write_literal(out: &mut String, (literal, shortest): (&str, bool)) {
     }
 }
 
-/// Writes a value read from YAML in the same form.
-pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Result<(), TooDeep> {
+/// Writes a value read from YAML in the same form; `None` if it is too deep.
+pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Option<()> {
     match value {
         Value::Object(map) => {
             enter(depth)?;
@@ -392,7 +385,7 @@ pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Resu
         Value::String(text) => write_text(out, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
     }
-    Ok(())
+    Some(())
 }
 
 /// Returns the text of a JSON string literal. Halves of surrogate pairs become U+FFFD.
@@ -406,8 +399,8 @@ pub(super) fn string(literal: &str) -> Cow<'_, str> {
     Cow::Owned(text.map(|text| text.0).unwrap_or_default())
 }
 
-fn enter(depth: usize) -> Result<(), TooDeep> {
-    if depth < MAX_DEPTH { Ok(()) } else { Err(TooDeep) }
+fn enter(depth: usize) -> Option<()> {
+    (depth < MAX_DEPTH).then_some(())
 }
 
 fn separate(out: &mut String, index: usize) {

@@ -8,7 +8,7 @@ const CASES: &str = include_str!("../../testdata/catalog/cases.yaml");
 
 fn canonical(text: &str) -> String {
     let raw: &RawValue = serde_json::from_str(text).unwrap();
-    let written = Canonical::of(raw).unwrap().unwrap();
+    let written = Canonical::of(raw).unwrap();
     let members: Vec<_> = written.members().collect();
     let joined = members.iter().map(|(key, value)| {
         let mut key = Value::from(*key).to_string();
@@ -34,7 +34,7 @@ fn depth_has_a_limit() {
     for (depth, fits) in [(MAX_DEPTH - 1, true), (MAX_DEPTH, false)] {
         let text = format!("{{\"a\":{}}}", nested(depth));
         let raw: &RawValue = serde_json::from_str(&text).unwrap();
-        assert_eq!(Canonical::of(raw).is_ok(), fits, "{depth}");
+        assert_eq!(Canonical::of(raw).is_some(), fits, "{depth}");
     }
 }
 

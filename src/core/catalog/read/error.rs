@@ -64,7 +64,9 @@ pub enum Reason {
     #[error(transparent)]
     PackageTooLarge(#[from] PackageTooLarge),
     /// All ignore files together are too large; holds the limit.
-    #[error("the {IGNORE_FILE} files have more than {0} bytes, the most for the paths of the catalog")]
+    #[error(
+        "the {IGNORE_FILE} files have more than {0} bytes, the most for the paths of the catalog"
+    )]
     IgnoreFiles(usize),
     /// A line begins with `---` and goes on with something else than a comment.
     #[error("invalid Yaml document separator")]

@@ -21,7 +21,7 @@ use memchr::memchr_iter;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::canonical::{self, Canonical, TooDeep};
+use super::canonical::{self, Canonical};
 use super::ignore::{IGNORE_FILE, IgnoreList, most_bytes};
 use crate::yaml::{self, YamlError};
 use error::clip;
@@ -68,15 +68,6 @@ impl Meta {
     }
 }
 
-/// Everything read from a catalog.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// The blobs that have a schema, in catalog order.
-    pub metas: Vec<Meta>,
-    /// How many blobs were left out because they have no schema.
-    pub dropped: usize,
-}
-
 /// Reads a whole catalog: all blobs that have a schema, in catalog order.
 ///
 /// `files` are paths and contents in any order; the paths use `/` and are relative to the root
@@ -85,33 +76,20 @@ pub struct Contents {
 /// package past the limits of [`PackageSizes`].
 pub fn read_catalog<'a, R: Read>(
     files: impl IntoIterator<Item = (&'a str, R)>,
-) -> Result<Contents, ReadError> {
-    let (mut contents, mut sizes) = (Contents::default(), PackageSizes::default());
+) -> Result<Vec<Meta>, ReadError> {
+    let (mut metas, mut sizes) = (Vec::new(), PackageSizes::default());
     for Document { path, position, meta } in documents(files)? {
         let meta = meta?;
         if meta.schema.is_empty() {
-            contents.dropped += 1;
             continue;
         }
         sizes.add(&meta).map_err(|large| {
             let reason = large.into();
             ReadError { path: path.to_owned(), position, reason }
         })?;
-        contents.metas.push(meta);
+        metas.push(meta);
     }
-    Ok(contents)
-}
-
-/// Returns the blobs of a catalog one by one, in catalog order, those without schema included.
-///
-/// Holds about one document at a time. After an error nothing more comes.
-/// See [`read_catalog`] for what `files` is.
-pub fn metas<'a, R: Read>(
-    files: impl IntoIterator<Item = (&'a str, R)>,
-) -> Result<impl Iterator<Item = Result<Meta, ReadError>>, ReadError> {
-    let mut failed = false;
-    let metas = documents(files)?.map(|document| document.meta);
-    Ok(metas.take_while(move |meta| !std::mem::replace(&mut failed, meta.is_err())))
+    Ok(metas)
 }
 
 /// Returns every document of a catalog and where it begins, in catalog order.
@@ -426,8 +404,10 @@ fn json_fault(error: &serde_json::Error) -> String {
 }
 
 fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
-    let object = Canonical::of(raw).map_err(|TooDeep| Reason::TooDeep)?;
-    meta_of_object(object.ok_or(Reason::NotAnObject)?)
+    if !raw.get().starts_with('{') {
+        return Err(Reason::NotAnObject);
+    }
+    meta_of_object(Canonical::of(raw).ok_or(Reason::TooDeep)?)
 }
 
 fn meta_of_object(object: Canonical<'_>) -> Result<Meta, Reason> {
@@ -460,7 +440,7 @@ fn meta_of_value(value: &Value) -> Result<Meta, Reason> {
     });
     let [schema, package, name] = top_level(strings)?;
     let mut json = String::new();
-    canonical::write_value(&mut json, value, 0).map_err(|TooDeep| Reason::TooDeep)?;
+    canonical::write_value(&mut json, value, 0).ok_or(Reason::TooDeep)?;
     finish(schema, package, name, json)
 }
 

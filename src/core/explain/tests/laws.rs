@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::catalog::{Blob, Content};
+use crate::catalog::Content;
 use crate::resolve::tests::laws::{any_fixture, any_order, any_request};
 use crate::resolve::{Unavailability, UpdatePolicy};
 
@@ -48,10 +48,7 @@ fn any_content() -> impl Strategy<Value = Content> {
         json!({"schema": "olm.channel", "package": "kettle", "name": name, "entries": entries})
     });
     let blobs = prop::collection::vec(prop_oneof![3 => bundle, 1 => channel], 0..10);
-    blobs.prop_map(|blobs| {
-        let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
-        Content::from_blobs(lines.iter().map(|line| Blob::parse(line).unwrap()))
-    })
+    blobs.prop_map(crate::fixture::content)
 }
 
 /// Says whether a bundle is the chosen one of a resolution.

@@ -49,8 +49,7 @@ fn content_with(versions: &[&str], skips: bool, more: Option<Value>) -> Content 
         "entries": entries.collect::<Vec<_>>(),
     }));
     blobs.extend(more);
-    let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
-    Content::from_lines(lines.iter().map(String::as_str)).unwrap()
+    crate::fixture::content(&blobs)
 }
 
 fn catalog(content: Option<&Content>) -> Catalog<'_> {
@@ -578,14 +577,13 @@ fn the_deciding_request_is_that_of_the_approved_version() {
 fn the_cluster_counts_only_for_what_asks_for_it() {
     let plain = content(&["1.0.0"]);
     let with = |kind: &str, value: Value| {
-        let blob = json!({
+        crate::fixture::content([json!({
             "schema": "olm.bundle", "package": "kettle", "name": "kettle.v1", "image": "i",
             "properties": [
                 {"type": "olm.package", "value": {"version": "1.0.0"}},
                 {"type": kind, "value": value},
             ],
-        });
-        Content::from_lines([blob.to_string().as_str()]).unwrap()
+        })])
     };
     let package = json!({"packageName": "water", "versionRange": ">=1.0.0"});
     let needy = with("olm.package.required", package.clone());

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{Blob, Content};
+use crate::catalog::Content;
 use crate::error::Chain;
 
 /// A catalog of package `kettle`; bundles are called `kettle.v<version>`.
@@ -70,8 +70,7 @@ impl Fixture {
                 "schema": "olm.deprecations", "package": "kettle", "entries": self.deprecated,
             }));
         }
-        let lines: Vec<String> = blobs.iter().map(Value::to_string).collect();
-        Content::from_blobs(lines.iter().map(|line| Blob::parse(line).unwrap()))
+        crate::fixture::content(&blobs)
     }
 }
 

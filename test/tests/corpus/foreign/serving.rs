@@ -121,8 +121,9 @@ impl Served {
             unpacked: jiff::Timestamp::UNIX_EPOCH,
         };
         let files = files.iter();
-        let metas = read::metas(files.map(|(name, text)| (name.as_str(), text.as_bytes())));
-        let stored = self.store.write(origin, metas.expect("a readable catalog"));
+        let files = files.map(|(name, text)| (name.as_str(), text.as_bytes()));
+        let documents = read::documents(files).expect("a readable catalog");
+        let stored = self.store.write(origin, documents.map(|it| it.meta));
         stored.expect("the catalog can be stored");
     }
 

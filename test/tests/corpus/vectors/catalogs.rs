@@ -44,7 +44,7 @@ fn comparable(mut blob: Value, image: &str) -> Value {
 fn bundles_become_the_blobs_of_the_public_catalog() {
     let files = below(&shared("catalogs/v4.19"), "");
     let mut public = BTreeMap::new();
-    for meta in read::read_catalog(borrowed(&files)).unwrap().metas {
+    for meta in read::read_catalog(borrowed(&files)).unwrap() {
         if meta.schema == schema::BUNDLE {
             let blob: Value = serde_json::from_str(&meta.json).unwrap();
             public.insert(meta.name, blob);

@@ -1,7 +1,8 @@
 //! `resolution.json` and `resolve-real.jsonl`: resolution.md 1.13.
 
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
-use olm_core::catalog::{Blob, Content, Property, read, schema};
+use olm_core::catalog::read::{self, Meta};
+use olm_core::catalog::{Content, Property, schema};
 use olm_core::error::Chain;
 use olm_core::resolve::{
     Catalog, CatalogProblem, Decision, Dependencies, Environment, GroupVersionKind, Installed,
@@ -43,9 +44,9 @@ impl Given {
             }
             other => panic!("unknown state {other}"),
         };
-        let lines = row["fbc"].as_array().into_iter().flatten();
-        let lines: Vec<String> = lines.map(Value::to_string).collect();
-        let content = Content::from_lines(lines.iter().map(String::as_str)).unwrap();
+        let blobs = row["fbc"].as_array().into_iter().flatten();
+        let blobs = blobs.map(|blob| Meta::parse(&blob.to_string()).unwrap());
+        let content = Content::from_blobs(&blobs.collect::<Vec<_>>());
         let has_content = problem.is_none() || row["contentForResolvedDigest"] == true;
         Self {
             name,
@@ -256,9 +257,9 @@ fn what_classic_would_do() {
 fn directory(path: &Path) -> Content {
     let files = olm_test::bundles::below(path, "");
     let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-    let contents = read::read_catalog(files).unwrap();
-    assert!(contents.metas.iter().any(|meta| meta.schema == schema::BUNDLE));
-    Content::from_blobs(contents.metas.iter().map(Blob::from))
+    let metas = read::read_catalog(files).unwrap();
+    assert!(metas.iter().any(|meta| meta.schema == schema::BUNDLE));
+    Content::from_blobs(&metas)
 }
 
 #[test]
