@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages, owner};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages};
 use crate::output::one_line;
 
 /// Most bytes of an icon.
@@ -99,7 +99,7 @@ impl Named {
     fn of_package(&self, package: &str) -> Result<impl Iterator<Item = &Meta>, String> {
         let metas = self.metas.as_ref().map_err(String::clone)?.iter();
         let package = package.to_owned();
-        Ok(metas.filter(move |meta| owner(meta) == package))
+        Ok(metas.filter(move |meta| meta.owner() == package))
     }
 }
 

@@ -137,7 +137,7 @@ impl CatalogTransport {
         let read = || async {
             let mut read = Shelf::new();
             for meta in parse(&self.all(&place).await?)? {
-                read.entry(owner(&meta).to_owned()).or_default().push(meta);
+                read.entry(meta.owner().to_owned()).or_default().push(meta);
             }
             anyhow::Ok(Arc::new(read))
         };
@@ -317,11 +317,6 @@ pub(crate) async fn answers(
         }
         Ok(_) => Some(Ok(())),
     }
-}
-
-/// Returns the package that a blob belongs to.
-pub(crate) fn owner(meta: &Meta) -> &str {
-    if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package }
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {

@@ -39,7 +39,7 @@ use tokio::sync::OnceCell;
 use tower::util::{MapErrLayer, MapRequestLayer};
 
 use content::CatalogTransport;
-pub(crate) use content::{CatalogAccess, Whole, answers, owner};
+pub(crate) use content::{CatalogAccess, Whole, answers};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;

@@ -105,9 +105,8 @@ impl Parts {
             format!("invalid {schema} {name}: {}", Chain(&error))
         });
         if let Some(part) = part.transpose() {
-            let is_head = blob.schema == schema::PACKAGE;
-            let package = if is_head { &blob.name } else { &blob.package };
-            self.packages.entry(package.clone()).or_default().insert(key(blob), part);
+            let package = self.packages.entry(blob.owner().to_owned()).or_default();
+            package.insert(key(blob), part);
         }
     }
 

@@ -145,10 +145,11 @@ impl Summary {
     ///
     /// The text says which blob cannot be read.
     pub fn of(package: &str, metas: &[Meta]) -> Result<Option<Self>, String> {
-        let content = Content::from_blobs(metas);
+        let metas: Vec<_> = metas.iter().filter(|meta| meta.owner() == package).collect();
+        let content = Content::from_blobs(metas.iter().copied());
         let Some(index) = content.package(package) else { return Ok(None) };
         let index = index?;
-        let blobs = metas.iter().map(|meta| {
+        let blobs = metas.into_iter().map(|meta| {
             let blob = serde_json::from_str(&meta.json).unwrap_or_default();
             ((meta.schema.as_str(), meta.name.as_str()), blob)
         });
@@ -395,6 +396,16 @@ mod tests {
                 {"reference": {"schema": "olm.bundle", "name": "pot.v1.0.0"}, "message": ""}]}),
         ]);
         insta::assert_yaml_snapshot!(found.unwrap());
+    }
+
+    // A catalog server without the endpoint for one package sends all.
+    #[test]
+    fn a_bundle_of_another_package_is_passed_over() {
+        let mut other = bundle("1.0.0", &[]);
+        other["package"] = json!("pan");
+        other["relatedImages"] = json!([{"image": "registry.test/pan:1"}]);
+        let found = summary(&[bundle("1.0.0", &[]), other]).unwrap();
+        assert_eq!(found.bundles[0].related_images, ["registry.test/run:1"]);
     }
 
     // plugin.md U24: catalogs that opm rendered without --migrate-level

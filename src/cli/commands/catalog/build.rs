@@ -15,7 +15,6 @@ use olm_image::registries::Registries;
 
 use super::lint;
 use crate::catalogs::{self, FileList, borrowed, metas};
-use crate::cluster::owner;
 use crate::output::during_blocking;
 use crate::prelude::*;
 
@@ -228,7 +227,7 @@ fn rendered(files: &FileList, reference: &Reference) -> anyhow::Result<(String, 
     let metas = metas(files, &reference.image)?;
     let (mut text, mut bundles, mut found) = (String::new(), 0, BTreeSet::new());
     for meta in &metas {
-        let package = owner(meta);
+        let package = meta.owner();
         if !reference.packages.is_empty() && !reference.packages.iter().any(|name| name == package)
         {
             continue;

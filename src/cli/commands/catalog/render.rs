@@ -11,7 +11,6 @@ use olm_core::catalog::{CatalogBundle, graph_of_bundles};
 use olm_image::pull::PullError;
 
 use crate::catalogs;
-use crate::cluster::owner;
 use crate::output::objects;
 use crate::prelude::*;
 
@@ -54,7 +53,7 @@ pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) 
         metas.push(Meta::parse(&blob)?);
     }
     let of_package = |meta: &&Meta| {
-        args.packages.is_empty() || args.packages.iter().any(|package| package == owner(meta))
+        args.packages.is_empty() || args.packages.iter().any(|package| package == meta.owner())
     };
     let mut count = 0;
     for meta in metas.iter().filter(of_package) {

@@ -137,8 +137,7 @@ fn place(meta: &Meta) -> (bool, String, usize, String) {
         schema::DEPRECATIONS => (4, ""),
         other => (3, other),
     };
-    let package = if meta.schema == schema::PACKAGE { &meta.name } else { &meta.package };
-    (package.is_empty(), package.clone(), rank, sorted.to_owned())
+    (meta.owner().is_empty(), meta.owner().to_owned(), rank, sorted.to_owned())
 }
 
 fn basic(document: &Value) -> Result<Vec<Meta>, TemplateError> {

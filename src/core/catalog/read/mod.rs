@@ -23,6 +23,7 @@ use serde_json::value::RawValue;
 
 use super::canonical::{self, Canonical};
 use super::ignore::{IGNORE_FILE, IgnoreList, most_bytes};
+use super::model::schema;
 use crate::yaml::{self, YamlError};
 use error::clip;
 use window::Window;
@@ -65,6 +66,11 @@ impl Meta {
     pub fn parse(json: &str) -> Result<Self, Reason> {
         let raw = serde_json::from_str(json).map_err(|err| Reason::Json(json_fault(&err)))?;
         meta_of_raw(raw)
+    }
+
+    /// Returns the package that the blob belongs to.
+    pub fn owner(&self) -> &str {
+        if self.schema == schema::PACKAGE { &self.name } else { &self.package }
     }
 }
 
