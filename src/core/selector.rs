@@ -114,50 +114,42 @@ fn check(key: &str, operator: &str, values: &[String]) -> Result<(), SelectorErr
 
 /// Returns what is wrong with a label key: an optional DNS subdomain and `/`, then a name.
 fn key_problems(key: &str) -> Vec<String> {
-    let name_rule = format!(
-        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
-         alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
-         validation is '{}')",
-        "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-    );
-    let parts: Vec<&str> = key.split('/').collect();
-    let mut problems = Vec::new();
-    let name = match parts.as_slice() {
-        [name] => name,
-        [prefix, name] => {
-            problems.extend(prefix_problem(prefix));
-            name
-        }
-        _ => {
+    const RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+        end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used \
+        for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    let (prefix, name) = match key.split_once('/') {
+        None => (None, key),
+        Some((prefix, name)) if !name.contains('/') => (Some(prefix), name),
+        Some(_) => {
             return vec![format!(
-                "a qualified name {name_rule} with an optional DNS subdomain prefix and '/' \
+                "a qualified name {RULE} with an optional DNS subdomain prefix and '/' \
                  (e.g. 'example.com/MyName')"
             )];
         }
     };
+    let mut problems: Vec<_> = prefix.and_then(prefix_problem).into_iter().collect();
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     } else if name.len() > MAX_NAME_BYTES {
         problems.push(format!("name part must be no more than {MAX_NAME_BYTES} bytes"));
     }
     if !is_name(name) {
-        problems.push(format!("name part {name_rule}"));
+        problems.push(format!("name part {RULE}"));
     }
     problems
 }
 
 /// Returns what is wrong with the prefix of a label key.
 fn prefix_problem(prefix: &str) -> Option<String> {
-    if prefix.is_empty() {
-        return Some("prefix part must be non-empty".to_owned());
-    }
-    if prefix.len() > MAX_SUBDOMAIN_BYTES {
-        return Some(format!("prefix part must be no more than {MAX_SUBDOMAIN_BYTES} bytes"));
-    }
-    if is_subdomain(prefix) {
-        return None;
-    }
-    Some(format!("prefix part {SUBDOMAIN_FORM}"))
+    let rule = match prefix.len() {
+        0 => "must be non-empty".to_owned(),
+        long if long > MAX_SUBDOMAIN_BYTES => {
+            format!("must be no more than {MAX_SUBDOMAIN_BYTES} bytes")
+        }
+        _ if is_subdomain(prefix) => return None,
+        _ => SUBDOMAIN_FORM.to_owned(),
+    };
+    Some(format!("prefix part {rule}"))
 }
 
 /// Returns what is wrong with a label value.

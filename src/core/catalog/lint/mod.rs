@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fields::{FieldError, Fields};
 use super::model::schema;
-use super::read::{Document, Meta, PackageSizes, Position, ReadError, Reason};
+use super::read::{Document, Meta, PackageSizes, ReadError, Reason};
 use crate::error::{Chain, first_of, quote};
 use package::Package;
 
@@ -426,13 +426,6 @@ impl Linter {
             schema::DEPRECATIONS => self.deprecations(origin, meta, &fields),
             other => self.other_schema(&origin, other),
         }
-    }
-}
-
-impl Finding {
-    /// Returns the position of the finding in its file.
-    pub fn position(&self) -> Position {
-        Position { document: 0, line: self.line }
     }
 }
 

@@ -162,15 +162,6 @@ fn walks_depth_first_in_byte_order() {
     assert_eq!(order, ["B", "a", "a2", "b", "c"]);
 }
 
-// catalogs.md F15, stack.md 7
-#[test]
-fn yaml_scalars() {
-    for (text, json) in cases::<(&str, &str)>(CASES, "yaml_scalars") {
-        let text = format!("schema: a\nv: {text}\n");
-        assert_eq!(lines(&[("c", &text)]), [format!("{{\"schema\":\"a\",\"v\":{json}}}")]);
-    }
-}
-
 // catalogs.md F19
 #[test]
 fn depth_and_size_are_bounded() {
@@ -219,18 +210,6 @@ fn yaml_text_up_to_the_limit_is_read() {
     let head = "schema: a\nv: ";
     let text = format!("{head}{}", "x".repeat((15 << 20) - head.len()));
     assert_eq!(lines(&[("c", &format!("{text}\n---\n{text}\n---\n{text}\n"))]).len(), 3);
-}
-
-// catalogs.md F19
-#[test]
-fn alias_bomb_fails_fast() {
-    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for level in 1..10 {
-        let alias = format!("*a{}", level - 1);
-        let aliases = [&*alias; 10].join(", ");
-        text.extend([format!("a{level}: &a{level} [{aliases}]\n")]);
-    }
-    assert!(failure(&text).contains("invalid YAML"));
 }
 
 #[test]
@@ -285,7 +264,7 @@ fn what_cannot_be_read_comes_once(#[case] text: &str, #[case] count: usize) {
 
 proptest! {
     #[test]
-    fn documents_come_to_an_end(text in "[{}\\[\\]:,#&*|'\"a \n-]{0,60}") {
+    fn documents_come_to_an_end(text in "[{}\\[\\]:,#&*!|>'\"a \n.~-]{0,60}") {
         let found = super::documents([("c", text.as_bytes())]).unwrap();
         prop_assert!(found.take(200).count() < 200);
     }
@@ -296,24 +275,11 @@ proptest! {
     }
 
     #[test]
-    fn yaml_like_text_never_panics(text in "[-{}\\[\\]:,#&*!|>'\"a \n.~]{0,60}") {
-        let _ = read_catalog([("c", text.as_bytes())]);
-    }
-
-    #[test]
     fn canonical_form_is_the_same_value_and_stays_as_it_is(value in json_value()) {
         let document = serde_json::json!({"schema": "a", "v": value});
         let pretty = serde_json::to_string_pretty(&document).unwrap();
         let once = lines(&[("c", &pretty)]);
         prop_assert_eq!(&serde_json::from_str::<Value>(&once[0]).unwrap(), &document);
         prop_assert_eq!(&lines(&[("c", &once[0])]), &once);
-    }
-
-    #[test]
-    fn order_of_the_files_does_not_matter(swap in any::<bool>()) {
-        let mut files = vec![("a/x", "schema: a"), ("b", "schema: b")];
-        if swap { files.reverse(); }
-        prop_assert_eq!(lines(&files).len(), 2);
-        prop_assert_eq!(&lines(&files)[0], r#"{"schema":"a"}"#);
     }
 }

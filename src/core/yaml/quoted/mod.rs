@@ -21,22 +21,12 @@
 /// A scalar on one line is left unchanged, unless it has `\'`. Takes time and space in proportion
 /// to the text.
 pub(super) fn respell(text: &str) -> Option<String> {
-    Scanner {
-        text,
-        at: 0,
-        line: 0,
-        blocks: Vec::new(),
-        brackets: 0,
-        key: None,
-        after_json: false,
-        out: String::new(),
-        copied: 0,
-    }
-    .scan()
+    Scanner { text, ..Scanner::default() }.scan()
 }
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
+#[derive(Default)]
 struct Scanner<'a> {
     text: &'a str,
     /// Offset of the next byte to read.
