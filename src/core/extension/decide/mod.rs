@@ -28,7 +28,7 @@ use crate::revision::{BundleRecord, Origin, states};
 use crate::status::Note;
 use crate::status::deprecation::Deprecations;
 use crate::status::extension::text;
-use crate::version::VersionRange;
+use crate::version::{VersionRange, VersionRelease};
 
 /// What an extension asks the catalogs.
 #[derive(Debug, Clone)]
@@ -287,18 +287,26 @@ impl Question {
             let released = resolve(&exactly, catalogs, environment, options);
             (exactly, released)
         });
-        let released = exactly.filter(|(_, released)| released.result.is_ok());
+        let released = exactly.filter(|(_, released)| {
+            let selected = released.result.as_ref();
+            selected.is_ok_and(|selected| self.is_approved(&selected.version))
+        });
         released.unwrap_or((request, resolution))
+    }
+
+    fn is_approved(&self, version: &VersionRelease) -> bool {
+        let approved = self.policy.approved.as_ref();
+        approved.is_some_and(|approved| approved.version.precedence(version).is_eq())
     }
 
     /// Returns the request for exactly the approved version, if it is held.
     fn approved(&self, request: &Request, resolution: &Resolution<'_>) -> Option<Request> {
         let approved = &self.policy.approved.as_ref()?.version;
         let held = resolution.held.iter().any(|held| {
-            matches!(held.reason, Reason::Held(_)) && held.version.precedence(approved).is_eq()
+            matches!(held.reason, Reason::Held(_)) && self.is_approved(&held.version)
         });
         let mut exactly = request.clone();
-        exactly.filter.version = Some(approved.version.to_string());
+        exactly.filter.version = Some(approved.recorded());
         exactly.moves_held = false;
         held.then_some(exactly)
     }

@@ -558,19 +558,27 @@ fn the_support_is_that_of_the_installed_version() {
     assert_eq!(of(None), None);
 }
 
-#[test]
-fn the_deciding_request_is_that_of_the_approved_version() {
-    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+// decision 35: a package may have several releases of a version
+#[rstest]
+#[case::nothing(true, None, "kettle.v1.1.0", None)]
+#[case::it(true, Some("2.0.0+1"), "kettle.v2.0.0+1", Some("2.0.0+1"))]
+#[case::nobody_has_it(true, Some("2.0.0"), "kettle.v1.1.0", None)]
+#[case::upstream_takes_the_highest(false, Some("2.0.0+1"), "kettle.v1.1.0", None)]
+#[case::the_highest(false, Some("2.0.0+2"), "kettle.v2.0.0+2", Some("2.0.0+2"))]
+fn only_the_approved_version_is_taken(
+    #[case] pins_releases: bool,
+    #[case] approved: Option<&str>,
+    #[case] chosen: &str,
+    #[case] asked: Option<&str>,
+) {
+    let content = skipping(&["1.0.0", "1.1.0", "2.0.0+1", "2.0.0+2"]);
     let catalogs = [catalog(Some(&content))];
-    let version = |annotations: &[(&str, &str)]| {
-        let question = question(Some("1.1.0"), annotations);
-        let options = question.options(Options::default());
-        let request = question.deciding_request(&catalogs, &Environment::default(), &options);
-        request.filter.version
-    };
-    assert_eq!(version(&[(policy::APPROVE, "2.0.0")]).as_deref(), Some("2.0.0"));
-    assert_eq!(version(&[(policy::APPROVE, "3.0.0")]), None);
-    assert_eq!(version(&[]), None);
+    let annotations: Vec<_> = approved.iter().map(|version| (policy::APPROVE, *version)).collect();
+    let question = question(Some("1.1.0"), &annotations);
+    let options = question.options(Options { pins_releases, ..Options::default() });
+    let (request, resolution) = question.decided(&catalogs, &Environment::default(), &options);
+    assert_eq!(resolution.result.unwrap().bundle.name, chosen);
+    assert_eq!(request.filter.version.as_deref(), asked);
 }
 
 #[test]
