@@ -51,9 +51,9 @@ pub fn going_back<'a>(
     now: Timestamp,
 ) -> Result<Option<Return<'a>>, RollbackError> {
     let there = |set: &&ClusterObjectSet| set.metadata.deletion_timestamp.is_none();
-    let mut kept = revisions.iter().filter(there);
+    let kept = revisions.iter().filter(there);
     let Some(newest) = kept.clone().next_back() else {
-        return wanted.rollback_to.map_or(Ok(None), |number| Err(unknown(number, &[])));
+        return wanted.rollback_to.map_or(Ok(None), |number| Err(unknown(number, kept)));
     };
     let Some(number) = wanted.rollback_to else {
         let failed = is_as_asked(newest, extension) && is_late(newest, now);
@@ -61,18 +61,21 @@ pub fn going_back<'a>(
     };
     let holds = newest.spec.revision == number || Origin::of(newest).content_of == Some(number);
     let is_made = holds && newest.spec.lifecycle_state == LifecycleState::Active;
-    let found = kept.find(|set| set.spec.revision == number);
+    let found = kept.clone().find(|set| set.spec.revision == number);
     let source = match found {
         _ if is_made => newest,
         Some(found) if has_succeeded(found) => found,
         Some(_) => return Err(RollbackError::NeverRolledOut(number)),
-        None => return Err(unknown(number, revisions)),
+        None => return Err(unknown(number, kept)),
     };
     Ok(Some(Return { source, failed: None, is_made }))
 }
 
-fn unknown(number: i64, revisions: &[ClusterObjectSet]) -> RollbackError {
-    let numbers: Vec<_> = revisions.iter().map(|set| set.spec.revision.to_string()).collect();
+fn unknown<'a>(
+    number: i64,
+    kept: impl Iterator<Item = &'a ClusterObjectSet>,
+) -> RollbackError {
+    let numbers: Vec<_> = kept.map(|set| set.spec.revision.to_string()).collect();
     let kept = match numbers.as_slice() {
         [] => "none is kept".to_owned(),
         numbers => format!("kept are {}", numbers.join(", ")),
@@ -258,9 +261,11 @@ mod tests {
         #[case] want: Result<(i64, bool), &str>,
     ) {
         let none = Origin::default();
-        let mut revisions =
-            [revision(1, true, &none), revision(2, false, &none), revision(5, true, &of(4))];
-        revisions[2].spec.lifecycle_state = state;
+        let mut revisions = [1, 2, 3, 5].map(|number| revision(number, number != 2, &none));
+        let leaving = json!("2026-01-01T00:00:00Z");
+        revisions[2].metadata.deletion_timestamp = serde_json::from_value(leaving).unwrap();
+        revisions[3] = revision(5, true, &of(4));
+        revisions[3].spec.lifecycle_state = state;
         let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
         let got = going_back(&wanted, &extension(1), &revisions, LATE.parse().unwrap());
         let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
