@@ -127,10 +127,11 @@ impl Window {
         })
     }
 
-    /// Returns when the window opens and closes from the day before `now` to a week after it.
+    /// Returns when the window opens and closes from the day before `now` to two weeks after it: in one
+    /// of them, a change of the clocks may leave nothing of it.
     fn near(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
         let today = self.zone.to_datetime(now).date();
-        let days = (-1..=7).filter_map(move |days: i64| today.checked_add(days.days()).ok());
+        let days = (-1..=14).filter_map(move |days: i64| today.checked_add(days.days()).ok());
         days.filter(|day| self.days.contains(&day.weekday())).filter_map(|day| self.on(day))
     }
 
@@ -143,7 +144,8 @@ impl Window {
             Closes::SameDay(time) => at(day, time),
             Closes::NextDay(time) => at(day.tomorrow().ok()?, time),
         };
-        Some((at(day, self.opens)?, closes?))
+        let (opens, closes) = (at(day, self.opens)?, closes?);
+        (opens < closes).then_some((opens, closes))
     }
 }
 
