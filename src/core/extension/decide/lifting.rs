@@ -8,7 +8,6 @@ use crate::extension::lift::{Lift, LiftStep};
 use crate::gate::{MaxVersion, MinorRelease, max_declared};
 use crate::resolve::{Catalog, Environment, Options};
 use crate::revision::BundleRecord;
-use crate::selector::Selector;
 use crate::version::VersionRelease;
 
 /// The most versions that are tried; the nearest come first.
@@ -44,7 +43,11 @@ impl Question {
             }
             forced.get_or_insert(lift);
         }
-        let unread = || self.unread(catalogs).map(Lift::Unread);
+        let unread = || {
+            let asked = self.resolve(catalogs, environment, &options).catalogs;
+            let unread = asked.iter().find(|catalog| catalog.problem.is_some())?;
+            Some(Lift::Unread(unread.name.to_owned()))
+        };
         forced.or_else(unread).unwrap_or(Lift::Removal)
     }
 
@@ -78,15 +81,6 @@ impl Question {
         found.dedup_by(|(a, _), (b, _)| a.precedence(b).is_eq());
         found.into_iter().take(MAX_TRIED).map(|(it, max)| (it.recorded(), max)).collect()
     }
-
-    /// Returns a catalog that should be asked and cannot be read.
-    fn unread(&self, catalogs: &[Catalog<'_>]) -> Option<String> {
-        let selector = Selector::new(self.filter.selector.as_ref()).ok()?;
-        let asked = |catalog: &&Catalog<'_>| catalog.enabled && selector.matches(&catalog.labels);
-        let mut asked = catalogs.iter().filter(asked);
-        let unread = asked.find(|catalog| catalog.content.is_none())?;
-        Some(unread.name.to_owned())
-    }
 }
 
 #[cfg(test)]
@@ -98,6 +92,7 @@ mod tests {
 
     use super::*;
     use crate::extension::Policy;
+    use crate::resolve::CatalogProblem;
     use crate::resolve::tests::{Fixture, catalog, down};
 
     /// Versions that replace each other, each with the raw JSON of what it supports.
@@ -113,24 +108,20 @@ mod tests {
     }
 
     fn question(annotations: &[(&str, &str)]) -> Question {
+        let filter = CatalogFilter {
+            package_name: "kettle".to_owned(),
+            version: Some("1.0.0".to_owned()),
+            ..CatalogFilter::default()
+        };
+        let installed = BundleRecord {
+            name: "kettle.v1.0.0".to_owned(),
+            package: "kettle".to_owned(),
+            ..BundleRecord::example("1.0.0")
+        };
+        let now = jiff::Timestamp::UNIX_EPOCH;
         Question {
-            filter: CatalogFilter {
-                package_name: "kettle".to_owned(),
-                version: Some("1.0.0".to_owned()),
-                ..CatalogFilter::default()
-            },
-            policy: Policy::example(annotations),
-            installed: Some(BundleRecord {
-                name: "kettle.v1.0.0".to_owned(),
-                package: "kettle".to_owned(),
-                ..BundleRecord::example("1.0.0")
-            }),
-            came_from: None,
-            rolling: None,
-            unfinished: None,
-            left: None,
-            taken_over: None,
-            now: jiff::Timestamp::UNIX_EPOCH,
+            installed: Some(installed),
+            ..Question::new(filter, Policy::example(annotations), now)
         }
     }
 
@@ -200,9 +191,14 @@ mod tests {
     // applying.md 9.7
     #[test]
     fn nothing_is_said_of_what_cannot_be_read() {
-        assert_eq!(
-            lift(&question(&[]), &[down("a", 0)]),
-            "the version that lifts it is not known, because catalog a cannot be read: kubectl olm why quay"
-        );
+        let content = chain(&[("1.0.0", "\"4.18\"")]).content();
+        let problem = Some(CatalogProblem::NotServing);
+        let stale = Catalog { problem, ..catalog("a", 0, &content) };
+        for catalog in [down("a", 0), stale] {
+            assert_eq!(
+                lift(&question(&[]), &[catalog]),
+                "the version that lifts it is not known, because catalog a cannot be read: kubectl olm why quay"
+            );
+        }
     }
 }
