@@ -13,9 +13,6 @@ use crate::render::without_ca;
 use crate::revision::{BundleRecord, Desired, sha256};
 use crate::version::VersionRelease;
 
-/// How digests begin, and how many digits follow.
-const SHA256: (&str, usize) = ("sha256:", 64);
-
 /// What annotation `approve` releases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
@@ -78,15 +75,6 @@ impl Approval {
     }
 }
 
-/// Says whether a text is the digest of a plan.
-pub(super) fn is_digest(text: &str) -> bool {
-    let (prefix, digits) = SHA256;
-    let hex = text.strip_prefix(prefix);
-    hex.is_some_and(|hex| {
-        hex.len() == digits && hex.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
-    })
-}
-
 /// Returns the digest of a plan: of everything that decides what is applied, and as whom.
 ///
 /// Left out are what others write into it before it is applied (the CA of webhooks), where the
@@ -136,7 +124,6 @@ mod tests {
     use super::*;
     use crate::extension::Policy;
     use crate::object::Object;
-    use crate::resolve::UpdatePolicy;
     use crate::revision::Extension;
 
     const PLAN: &str =
@@ -176,7 +163,8 @@ mod tests {
             plan_digest(ValidExtension::of(extension).unwrap(), &desired(image, objects))
         };
         let plan = of(&none, "sha256:a", &[hook("a", "x"), hook("b", "x")]);
-        assert!(is_digest(&plan), "{plan}");
+        let approved = format!("1.0.0@{plan}");
+        Policy::example(&[(policy::APPROVE, &approved)]);
         let turned = of(&none, "sha256:a", &[hook("b", "x"), hook("a", "other CA")]);
         assert_eq!(plan, turned);
         let configured = extension(&json!({"watchNamespace": "w"}));
@@ -238,8 +226,7 @@ mod tests {
         #[case] annotations: &[(&str, &str)],
         #[case] passes: bool,
     ) {
-        let pairs = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let read = Policy::of(&pairs.collect(), UpdatePolicy::Any).unwrap();
+        let read = Policy::example(annotations);
         let (one, two) = (BundleRecord::example("1.0.0"), BundleRecord::example("2.0.0"));
         let plan = &PLAN["2.0.0@".len()..];
         // An approval that is used up counts for its plan and for nothing else.

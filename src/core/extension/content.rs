@@ -65,9 +65,8 @@ mod tests {
         #[case] accepted: Option<&str>,
         #[case] said: bool,
     ) {
-        let accept: Vec<_> =
-            accepted.map(|digest| (policy::ACCEPT_IMAGE, digest)).into_iter().collect();
-        let policy = Policy::example(&accept);
+        let accepted_image = accepted.map(str::to_owned);
+        let policy = Policy { accepted_image, ..Policy::example(&[]) };
         let note = content_changed(&policy, &record(installed), &record(offered));
         assert_eq!(note.is_some(), said);
     }

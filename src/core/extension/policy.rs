@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use olm_api::keys::policy;
 
-use super::approval::{Approval, Demand, is_digest};
+use super::approval::{Approval, Demand};
 use super::window::{WindowError, Windows};
 use crate::annotations::{Carrier, UnsupportedKey, check_keys};
 use crate::crd_safety::{WaiverError, Waivers};
@@ -145,7 +145,7 @@ impl Policy {
             approved: read(annotations, policy::APPROVE, approval)?,
             paused: word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
-            accepted_image: annotations.get(policy::ACCEPT_IMAGE).cloned(),
+            accepted_image: read(annotations, policy::ACCEPT_IMAGE, digest)?,
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: switch(annotations, policy::ON_FAILURE, ["Rollback", "Keep"])?
                 .unwrap_or(false),
@@ -210,10 +210,18 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
         Some((approved, plan)) => (approved, Some(plan)),
         None => (text, None),
     };
-    if let Some(plan) = plan.filter(|plan| !is_digest(plan)) {
-        one_of::<()>(plan, None, "sha256: and 64 hexadecimal digits")?;
-    }
-    Ok(Approval { version: version(approved)?, plan: plan.map(str::to_owned) })
+    Ok(Approval { version: version(approved)?, plan: plan.map(digest).transpose()? })
+}
+
+/// Reads the digest of a plan or of an image.
+fn digest(text: &str) -> Result<String, ValueError> {
+    let is_hex = |text: &str| text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+    let is_digest = match text.split_once(':') {
+        Some(("sha256", digits)) => digits.len() == 64 && is_hex(digits),
+        Some(("sha512", digits)) => digits.len() == 128 && is_hex(digits),
+        _ => false,
+    };
+    one_of(text, is_digest.then(|| text.to_owned()), "sha256: and 64 hexadecimal digits")
 }
 
 fn additions(
