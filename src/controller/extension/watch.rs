@@ -223,13 +223,14 @@ fn dependents(ctx: &Arc<Context>) -> impl Stream<Item = Vec<Reference>> + use<> 
         .map(move |()| ctx.kept.dependents.keys().iter().map(|name| Reference::new(name)).collect())
 }
 
-/// Sums up what of a catalog resolution depends on.
+/// Sums up what of a catalog resolution and the pulls of its bundles depend on.
 fn catalog_state(guarded: &DeserializeGuard<ClusterCatalog>) -> Option<u64> {
     let Ok(catalog) = &guarded.0 else { return None };
     let mut hasher = DefaultHasher::new();
     catalog.metadata.uid.hash(&mut hasher);
     catalog.metadata.deletion_timestamp.is_some().hash(&mut hasher);
     catalog.labels().hash(&mut hasher);
+    catalog.annotations().get(keys::policy::PULL_SECRET).hash(&mut hasher);
     catalog.spec.priority.hash(&mut hasher);
     format!("{:?}", catalog.spec.availability_mode).hash(&mut hasher);
     if let Some(status) = &catalog.status {
@@ -280,4 +281,25 @@ fn matching(store: &Store<Guarded>, wanted: impl Fn(&ClusterExtension) -> bool) 
         .filter(|one| one.0.as_ref().is_ok_and(&wanted))
         .map(|one| ObjectRef::new(one.meta().name.as_deref().unwrap_or_default()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    // deploying.md 3.1
+    #[test]
+    fn another_pull_secret_of_a_catalog_counts() {
+        let state = |annotations: Value| {
+            let source = json!({"type": "Image", "image": {"ref": "r.io/c"}});
+            let object = json!({"metadata": {"name": "c", "annotations": annotations},
+                "spec": {"source": source}});
+            catalog_state(&DeserializeGuard(Ok(serde_json::from_value(object).unwrap())))
+        };
+        let plain = state(json!({}));
+        assert_eq!(state(json!({"more": "a"})), plain);
+        assert_ne!(state(json!({keys::policy::PULL_SECRET: "a"})), plain);
+    }
 }
