@@ -45,6 +45,7 @@ const AFTER_CHANGE: [Duration; 4] = [
     Duration::from_secs(3),
     Duration::from_secs(10),
 ];
+const LAST: usize = AFTER_CHANGE.len() - 1;
 /// The interval of reads without such a change, because a cluster can be updated.
 const REGULARLY: Duration = Duration::from_mins(10);
 /// The interval of reads of OLM Classic's bundles, if they count.
@@ -125,7 +126,6 @@ impl DiscoveryCache {
     /// Keeps what the API server serves up to date, and tells those who wait for a change of a CRD.
     /// Never returns.
     pub(super) async fn keep_current(&self, refusals: &Refusals) {
-        const LAST: usize = AFTER_CHANGE.len() - 1;
         let mut changes = Box::pin(changes(&self.client));
         let mut built_in = None;
         let mut step = LAST;
@@ -140,9 +140,7 @@ impl DiscoveryCache {
                     if step == 0 {
                         refusals.changed(Awaited::CustomResourceDefinitions);
                     }
-                    let news = self.read_served(&mut built_in).await;
-                    // What was waited for has come, or that comes with an event of its own.
-                    step = if news { LAST.max(step + 1) } else { step + 1 };
+                    step = after(step, self.read_served(&mut built_in).await);
                     due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
                 }
                 // Nobody is told of changes of OLM Classic: its objects change all the time.
@@ -161,10 +159,13 @@ impl DiscoveryCache {
         }
     }
 
-    /// Reads what is served, of what is built in only what is not given; says whether that is new.
-    async fn read_served(&self, built_in: &mut Option<BuiltIn>) -> bool {
+    /// Reads what is served, of what is built in only what is not given; says whether that is new, if it
+    /// could be read.
+    async fn read_served(&self, built_in: &mut Option<BuiltIn>) -> Option<bool> {
         let before = self.served.borrow().clone();
-        let kinds = match self.served_kinds(built_in).await {
+        let read = self.served_kinds(built_in).await;
+        let is_read = read.is_ok();
+        let kinds = match read {
             Ok(kinds) => Knowledge::Known(Arc::new(kinds)),
             Err(error) => {
                 tracing::warn!(error = %Sentence(&error), "the kinds that the API server serves cannot be read");
@@ -179,7 +180,7 @@ impl DiscoveryCache {
             self.served.send_replace(now);
             self.changed();
         }
-        news
+        is_read.then_some(news)
     }
 
     async fn served_kinds(
@@ -275,6 +276,17 @@ impl DiscoveryCache {
                 tracing::debug!(error = %Sentence(&error), name, "the content of a revision cannot be read");
             }
         }
+    }
+}
+
+/// Returns which delay follows a read after the delay `step`, by whether it brought anything new; what
+/// could not be read is read again soon.
+fn after(step: usize, news: Option<bool>) -> usize {
+    match news {
+        // What was waited for has come, or that comes with an event of its own.
+        Some(true) => LAST.max(step + 1),
+        Some(false) => step + 1,
+        None => LAST.min(step + 1),
     }
 }
 
@@ -384,6 +396,21 @@ mod tests {
             writer.apply_watcher_event(&watcher::Event::InitApply(object));
         }
         writer.apply_watcher_event(&watcher::Event::InitDone);
+    }
+
+    // resolution.md 5.2
+    #[rstest]
+    #[case::what_is_waited_for_has_not_come(0, Some(false), AFTER_CHANGE.get(1))]
+    #[case::it_has_come(0, Some(true), AFTER_CHANGE.last())]
+    #[case::it_does_not_come(LAST, Some(false), None)]
+    #[case::not_read_after_a_change(LAST, None, AFTER_CHANGE.last())]
+    #[case::not_read_at_the_regular_time(LAST + 1, None, AFTER_CHANGE.last())]
+    fn what_could_not_be_read_is_read_again_soon(
+        #[case] step: usize,
+        #[case] news: Option<bool>,
+        #[case] delay: Option<&Duration>,
+    ) {
+        assert_eq!(AFTER_CHANGE.get(after(step, news)), delay);
     }
 
     // resolution.md 5.2: what a revision writes on a CRD changes nothing
