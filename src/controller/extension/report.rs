@@ -42,10 +42,8 @@ pub(super) async fn report(
         ctx.metrics.support_ends(&extension.name_any(), lifecycle.and_then(Lifecycle::end));
     }
     ctx.publish_notices(extension, outcome, &status.conditions).await;
-    let offered = outcome.answer.as_ref().map(|answer| answer.update.as_ref());
-    let offered = offered.unwrap_or(status.update.as_ref());
-    let offered = offered.is_some_and(|update| update.version.is_some());
-    ctx.metrics.update_offered(&extension.name_any(), Some(offered));
+    let held = status.update.as_ref().is_some_and(is_held);
+    ctx.metrics.update_offered(&extension.name_any(), Some(held));
     ctx.write_status(extension, status).await
 }
 
@@ -131,13 +129,12 @@ fn status(
         },
         now,
     );
-    let rolling_out = |update: &UpdateStatus| update.reason == Reason::RollingOut.as_str();
     let newest = if let Some(answer) = answer {
         status.update = answer.update.clone().or_else(|| held_step(outcome, answer));
         answer.newest.clone()
     } else {
         let newest = status.update.as_ref().map(|update| update.newest.clone());
-        status.update = status.update.filter(|update| !rolling_out(update));
+        status.update = status.update.filter(|update| !is_rolling_out(update));
         newest
     };
     let revisions = outcome.revisions.as_deref().unwrap_or_default();
@@ -158,6 +155,15 @@ fn status(
         remove_condition(&mut status.conditions, types::PAUSED);
     }
     status
+}
+
+fn is_rolling_out(update: &UpdateStatus) -> bool {
+    update.reason == Reason::RollingOut.as_str()
+}
+
+/// Says whether an update leads to a version that could follow, and waits.
+fn is_held(update: &UpdateStatus) -> bool {
+    update.version.is_some() && !is_rolling_out(update)
 }
 
 /// Returns the version that would take the place of the installed one if nothing held it.
@@ -232,6 +238,21 @@ mod tests {
 
     fn deprecated() -> Statement {
         Statement::yes(types::DEPRECATED, Reason::Deprecated, "old")
+    }
+
+    // docs/metrics.md
+    #[rstest]
+    #[case::approval(Some("2.0.0"), Reason::ApprovalRequired, true)]
+    #[case::window(Some("2.0.0"), Reason::OutsideWindow, true)]
+    #[case::rolls_out(Some("2.0.0"), Reason::RollingOut, false)]
+    #[case::no_path(None, Reason::NotSuccessor, false)]
+    fn an_update_is_held_if_it_could_follow(
+        #[case] version: Option<&str>,
+        #[case] reason: Reason,
+        #[case] want: bool,
+    ) {
+        let (version, reason) = (version.map(str::to_owned), reason.to_string());
+        assert_eq!(is_held(&UpdateStatus { version, reason, ..UpdateStatus::default() }), want);
     }
 
     #[rstest]
