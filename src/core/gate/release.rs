@@ -93,9 +93,8 @@ impl MinorRelease {
 
     /// Returns the minor version of Kubernetes 1 that it brings.
     pub fn kubernetes_minor(self) -> u64 {
-        let minor =
-            if self.major > LAST_OF_4.major { LAST_OF_4.minor + self.minor } else { self.minor };
-        minor + KUBERNETES_AHEAD
+        let before = if self.major > LAST_OF_4.major { LAST_OF_4.minor } else { 0 };
+        self.minor.saturating_add(before + KUBERNETES_AHEAD)
     }
 
     /// Replaces 4.23 by its equal 5.0.

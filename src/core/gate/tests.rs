@@ -240,6 +240,7 @@ fn kubernetes_stands_for_a_release() {
         let release = MinorRelease::of_kubernetes(&version).unwrap();
         assert_eq!((release.to_string().as_str(), release.kubernetes_minor()), (want, minor));
     }
+    assert_eq!(MinorRelease::new(4, u64::MAX).kubernetes_minor(), u64::MAX);
 }
 
 // applying.md 9.5
