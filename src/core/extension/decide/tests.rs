@@ -1,66 +1,35 @@
 //! What follows from small catalogs of our own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use olm_api::UpgradeConstraintPolicy;
 use olm_api::keys::{annotation, policy};
+use olm_api::{ClusterExtension, UpgradeConstraintPolicy};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::Content;
 use crate::error::Chain;
-use crate::extension::holds::holder;
-use crate::resolve::{CatalogProblem, UpdatePolicy};
+use crate::extension::ValidExtension;
+use crate::extension::holds::{Facts, Hold, all, holder, reported};
+use crate::resolve::UpdatePolicy;
+use crate::resolve::tests::{Fixture, catalog, down};
 
-/// A catalog of package `kettle`, whose versions replace each other in this order.
+/// A catalog whose versions replace each other in this order.
 fn content(versions: &[&str]) -> Content {
-    content_with(versions, false, None)
+    Fixture::chain(versions).content()
 }
 
 /// The same, and every version may follow any lower one.
-fn skipping(versions: &[&str]) -> Content {
-    content_with(versions, true, None)
-}
-
-fn content_with(versions: &[&str], skips: bool, more: Option<Value>) -> Content {
-    let name = |version: &str| format!("kettle.v{version}");
-    let mut blobs: Vec<Value> = versions
-        .iter()
-        .map(|version| {
-            json!({
-                "schema": "olm.bundle", "package": "kettle", "name": name(version),
-                "image": format!("r/kettle@sha256:{version}"),
-                "properties": [{"type": "olm.package", "value": {"version": version}}],
-            })
-        })
-        .collect();
-    let before = [None].into_iter().chain(versions.iter().map(Some));
-    let entries = versions.iter().zip(before).map(|(version, before)| {
-        let mut entry =
-            json!({"name": name(version), "replaces": before.map(|it| name(it)).unwrap_or_default()});
-        if skips {
-            entry["skipRange"] = json!(format!("<{version}"));
-        }
-        entry
-    });
-    blobs.push(json!({
-        "schema": "olm.channel", "package": "kettle", "name": "stable",
-        "entries": entries.collect::<Vec<_>>(),
-    }));
-    blobs.extend(more);
-    crate::fixture::content(&blobs)
-}
-
-fn catalog(content: Option<&Content>) -> Catalog<'_> {
-    Catalog {
-        name: "acme",
-        labels: BTreeMap::new(),
-        priority: 0,
-        enabled: true,
-        problem: content.is_none().then_some(CatalogProblem::NotServing),
-        content,
+fn skipping(versions: &[&str]) -> Fixture {
+    let mut fixture = Fixture::chain(versions);
+    for (at, version) in versions.iter().enumerate() {
+        fixture.blobs[versions.len()]["entries"][at]["skipRange"] = json!(format!("<{version}"));
     }
+    fixture
 }
 
 fn record(version: &str, image: &str) -> BundleRecord {
@@ -75,27 +44,25 @@ fn record(version: &str, image: &str) -> BundleRecord {
 }
 
 fn question(installed: Option<&str>, annotations: &[(&str, &str)]) -> Question {
-    let annotations =
-        annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let filter = CatalogFilter { package_name: "kettle".to_owned(), ..CatalogFilter::default() };
+    let now = "2026-11-24T12:00:00Z".parse().unwrap();
     Question {
-        filter: CatalogFilter { package_name: "kettle".to_owned(), ..CatalogFilter::default() },
-        policy: Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap(),
         installed: installed.map(|version| record(version, &format!("r/kettle@sha256:{version}"))),
         came_from: installed.map(|_| "old".to_owned()),
-        rolling: None,
-        unfinished: None,
-        left: None,
-        taken_over: None,
-        now: "2026-11-24T12:00:00Z".parse().unwrap(),
+        ..Question::new(filter, Policy::example(annotations), now)
     }
 }
 
 fn answer(question: &Question, content: Option<&Content>) -> Answer {
-    let catalogs = [catalog(content)];
+    let catalog = content.map_or_else(|| down("acme", 0), |content| catalog("acme", 0, content));
+    answer_of(question, &[catalog])
+}
+
+fn answer_of(question: &Question, catalogs: &[Catalog<'_>]) -> Answer {
     let options = question.options(Options::default());
     let environment = Environment::default();
-    let resolution = question.resolve(&catalogs, &environment, &options);
-    question.answer(&catalogs, &environment, &options, &resolution)
+    let resolution = question.resolve(catalogs, &environment, &options);
+    question.answer(catalogs, &environment, &options, &resolution)
 }
 
 fn reasons_of(answer: &Answer) -> Vec<conditions::Reason> {
@@ -291,14 +258,11 @@ fn a_bundle_that_no_status_can_name_is_not_rolled_out() {
 #[test]
 fn a_catalog_that_is_gone_is_a_note() {
     let content = content(&["1.0.0"]);
-    let mut others = catalog(Some(&content));
+    let mut others = catalog("acme", 0, &content);
     let mut question = question(Some("1.0.0"), &[]);
     question.filter.package_name = "teapot".to_owned();
-    let options = question.options(Options::default());
-    let environment = Environment::default();
     let answer = |catalogs: &[Catalog<'_>]| {
-        let resolution = question.resolve(catalogs, &environment, &options);
-        let answer = question.answer(catalogs, &environment, &options, &resolution);
+        let answer = answer_of(&question, catalogs);
         assert!(answer.goal.is_ok_and(|goal| goal.held.is_none()));
         let notes = answer.notes.into_iter();
         notes.map(|note| (note.reason, note.message)).collect::<Vec<_>>()
@@ -334,7 +298,9 @@ fn a_wrong_range_waits_for_a_change() {
 // decision 29
 #[test]
 fn other_content_of_the_installed_version_is_not_taken_unasked() {
-    let content = content(&["1.0.0"]);
+    let mut fixture = Fixture::chain(&["1.0.0"]);
+    fixture.blobs[0]["image"] = json!("r/kettle@sha256:1.0.0");
+    let content = fixture.content();
     let mut question = question(Some("1.0.0"), &[]);
     question.installed = Some(record("1.0.0", "r/kettle@sha256:old"));
     let kept = answer(&question, Some(&content));
@@ -352,8 +318,7 @@ fn other_content_of_the_installed_version_is_not_taken_unasked() {
 fn a_step_without_an_edge_is_forced() {
     let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
     let mut question = question(Some("1.0.0"), &[]);
-    question.filter.upgrade_constraint_policy =
-        Some(olm_api::UpgradeConstraintPolicy::SelfCertified);
+    question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
     question.filter.version = Some("2.0.0".to_owned());
     let goal = answer(&question, Some(&content)).goal.unwrap();
     assert!(goal.forced);
@@ -409,7 +374,7 @@ fn a_rollout_gives_way_to_another_bundle(
     #[case] target: &str,
     #[case] why: Option<&str>,
 ) {
-    let content = skipping(versions);
+    let content = skipping(versions).content();
     let mut question = question(installed, &[]);
     question.rolling = Some(rollout("1.1.0", stalled));
     let answer = answer(&question, Some(&content));
@@ -421,7 +386,7 @@ fn a_rollout_gives_way_to_another_bundle(
     });
     assert_eq!(note.map(|note| note.message.clone()), want);
     assert_eq!(reasons_of(&answer).contains(&superseded), want.is_some());
-    let catalogs = [catalog(Some(&content))];
+    let catalogs = [catalog("acme", 0, &content)];
     let options = question.options(Options::default());
     let course = question.course(&catalogs, &Environment::default(), &options).unwrap();
     assert_eq!(course.target.version, target, "the plugin says the same");
@@ -430,17 +395,13 @@ fn a_rollout_gives_way_to_another_bundle(
 // applying.md 1.3
 #[test]
 fn what_is_not_known_supersedes_nothing() {
-    let content = skipping(&["1.0.0", "1.2.0"]);
+    let content = skipping(&["1.0.0", "1.2.0"]).content();
     let mut question = question(Some("1.0.0"), &[]);
     question.rolling = Some(rollout("1.1.0", None));
     let without = answer(&question, None);
     assert_eq!(without.goal.unwrap().target.version, "1.1.0");
-    let closed = [(policy::UPDATE_WINDOW, "Sat 02:00-04:00")];
-    let closed = Policy::of(
-        &closed.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
-        UpdatePolicy::MinorOnly,
-    );
-    let waiting = Question { policy: closed.unwrap(), ..question.clone() };
+    let closed = Policy::example(&[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")]);
+    let waiting = Question { policy: closed, ..question.clone() };
     let waiting = answer(&waiting, Some(&content));
     assert_eq!(waiting.goal.unwrap().target.version, "1.1.0", "nothing goes back for a window");
     question.rolling.as_mut().unwrap().is_return = true;
@@ -490,7 +451,7 @@ fn a_rollout_does_not_go_back_unasked(
 // applying.md 1.3: until the next revision is rolled out, it is said what it took the place of
 #[test]
 fn the_rollout_before_is_named_until_the_next_one_ends() {
-    let content = skipping(&["1.0.0", "1.2.0"]);
+    let content = skipping(&["1.0.0", "1.2.0"]).content();
     let mut question = question(Some("1.0.0"), &[]);
     question.rolling =
         Some(Rollout { before: Some((record("1.1.0", "i"), None)), ..rollout("1.2.0", None) });
@@ -504,10 +465,8 @@ fn the_rollout_before_is_named_until_the_next_one_ends() {
 // applying.md 1.3
 #[test]
 fn a_deprecated_bundle_gives_way_at_once() {
-    let plain = skipping(&["1.0.0", "1.1.0", "1.2.0"]);
-    let deprecation = json!({"schema": "olm.deprecations", "package": "kettle", "entries": [
-        {"reference": {"schema": "olm.bundle", "name": "kettle.v1.1.0"}, "message": "it leaks"}]});
-    let deprecated = content_with(&["1.0.0", "1.1.0", "1.2.0"], true, Some(deprecation));
+    let fixture = skipping(&["1.0.0", "1.1.0", "1.2.0"]);
+    let (plain, deprecated) = (fixture.content(), fixture.deprecate("1.1.0").content());
     let mut question = question(Some("1.0.0"), &[]);
     question.rolling = Some(rollout("1.1.0", None));
     let goes_on = answer(&question, Some(&plain));
@@ -523,21 +482,18 @@ fn a_deprecated_bundle_gives_way_at_once() {
 fn in_a_tie_the_catalog_of_the_installed_bundle_tells_what_is_deprecated() {
     let of = |message: &str| {
         let entry = json!({"reference": {"schema": "olm.package"}, "message": message});
-        let blob = json!({"schema": "olm.deprecations", "package": "kettle", "entries": [entry]});
-        content_with(&["1.0.0"], false, Some(blob))
+        Fixture { deprecated: vec![entry], ..Fixture::chain(&["1.0.0"]) }.content()
     };
     let (home, other) = (of("at home"), of("elsewhere"));
-    let catalogs = [catalog(Some(&other)), Catalog { name: "old", ..catalog(Some(&home)) }];
+    let catalogs = [catalog("acme", 0, &other), catalog("old", 0, &home)];
     let mut question = question(Some("1.0.0"), &[]);
     question.filter.version = Some("9.0.0".to_owned());
     let told = |question: &Question| {
-        let (options, environment) = (question.options(Options::default()), Environment::default());
-        let resolution = question.resolve(&catalogs, &environment, &options);
-        assert!(resolution.result.is_err());
-        let answer = question.answer(&catalogs, &environment, &options, &resolution);
-        answer.deprecations.map(|found| found.package)
+        let answer = answer_of(question, &catalogs);
+        assert!(answer.goal.unwrap().held.is_some());
+        answer.deprecations.map(|found| found.package[0].clone())
     };
-    assert_eq!(told(&question), Some(vec!["at home".to_owned()]));
+    assert_eq!(told(&question).as_deref(), Some("at home"));
     question.came_from = Some("gone".to_owned());
     assert_eq!(told(&question), None);
 }
@@ -548,7 +504,9 @@ fn the_support_is_that_of_the_installed_version() {
     let version = |name: &str| json!({"name": name, "phases": []});
     let blob = json!({"schema": "io.openshift.operators.lifecycles.v1alpha1", "package": "kettle",
         "versions": [version("1.0"), version("1.1")]});
-    let content = content_with(&["1.0.0", "1.1.0"], true, Some(blob));
+    let mut fixture = skipping(&["1.0.0", "1.1.0"]);
+    fixture.blobs.push(blob);
+    let content = fixture.content();
     let of = |installed| {
         let answer = answer(&question(installed, &[]), Some(&content));
         answer.lifecycle.map(|lifecycle| lifecycle.name)
@@ -571,8 +529,8 @@ fn only_the_approved_version_is_taken(
     #[case] chosen: &str,
     #[case] asked: Option<&str>,
 ) {
-    let content = skipping(&["1.0.0", "1.1.0", "2.0.0+1", "2.0.0+2"]);
-    let catalogs = [catalog(Some(&content))];
+    let content = skipping(&["1.0.0", "1.1.0", "2.0.0+1", "2.0.0+2"]).content();
+    let catalogs = [catalog("acme", 0, &content)];
     let annotations: Vec<_> = approved.iter().map(|version| (policy::APPROVE, *version)).collect();
     let question = question(Some("1.1.0"), &annotations);
     let options = question.options(Options { pins_releases, ..Options::default() });
@@ -585,24 +543,21 @@ fn only_the_approved_version_is_taken(
 fn the_cluster_counts_only_for_what_asks_for_it() {
     let plain = content(&["1.0.0"]);
     let with = |kind: &str, value: Value| {
-        crate::fixture::content([json!({
-            "schema": "olm.bundle", "package": "kettle", "name": "kettle.v1", "image": "i",
-            "properties": [
-                {"type": "olm.package", "value": {"version": "1.0.0"}},
-                {"type": kind, "value": value},
-            ],
-        })])
+        let mut fixture = Fixture::bundles(&["1.0.0"]);
+        let properties = fixture.blobs[0]["properties"].as_array_mut().unwrap();
+        properties.push(json!({"type": kind, "value": value}));
+        fixture.content()
     };
     let package = json!({"packageName": "water", "versionRange": ">=1.0.0"});
     let needy = with("olm.package.required", package.clone());
     let asks = |content: &Content, annotations: &[(&str, &str)]| {
         let question = question(None, annotations);
-        question.needs(&[catalog(Some(content))], &Options::default())
+        question.needs(&[catalog("acme", 0, content)], &Options::default())
     };
     let nothing = Needs { cluster: true, installed: false, kubernetes: false };
     assert_eq!(asks(&plain, &[]), nothing);
     assert_eq!(asks(&needy, &[]), Needs { installed: true, ..nothing });
-    assert!(!question(None, &[]).asks_for_kinds(&[catalog(Some(&needy))]));
+    assert!(!question(None, &[]).asks_for_kinds(&[catalog("acme", 0, &needy)]));
     let kind = json!({"group": "example.com", "version": "v1", "kind": "Water"});
     let any = json!({"any": {"constraints": [{"package": package}, {"gvk": kind}]}});
     let rule = json!({"cel": {"rule": "true"}});
@@ -610,7 +565,7 @@ fn the_cluster_counts_only_for_what_asks_for_it() {
         [("olm.gvk.required", kind), ("olm.constraint", any), ("olm.constraint", rule)]
     {
         let content = with(property, value);
-        assert!(question(None, &[]).asks_for_kinds(&[catalog(Some(&content))]), "{property}");
+        assert!(question(None, &[]).asks_for_kinds(&[catalog("acme", 0, &content)]), "{property}");
     }
     let forced = asks(&needy, &[(policy::FORCE, "constraints")]);
     assert!(!forced.cluster && !forced.installed);
@@ -633,7 +588,7 @@ fn the_course_is_what_is_taken_or_held(
     #[case] held: Option<&str>,
 ) {
     let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
-    let catalogs = [catalog(Some(&content))];
+    let catalogs = [catalog("acme", 0, &content)];
     let mut question = question(installed, annotations);
     question.filter.version = range.map(str::to_owned);
     let options = question.options(Options::default());
@@ -663,4 +618,72 @@ fn what_goes_on_keeps_its_catalog() {
     let goal = Goal::keep(kept);
     assert_eq!(goal.origin(&revisions).catalog.as_deref(), Some("acme"));
     assert_eq!(goal.origin(&[]).catalog, None);
+}
+
+const VERSIONS: [&str; 4] = ["1.0.0", "1.0.1", "1.1.0", "2.0.0"];
+
+proptest! {
+    // plugin.md U83: the controller acts on the answer, the plan shows the course
+    #[test]
+    fn the_plan_and_the_next_status_name_the_same_holds(
+        offered in subsequence(VERSIONS.to_vec(), 1..=VERSIONS.len()),
+        installed in select(VERSIONS.to_vec()),
+        upgrade in select(vec!["None", "PatchOnly", "MinorOnly", "Any"]),
+        approved in option::of(select(VERSIONS.to_vec())),
+        range in option::of(select(vec!["1.x", "1.0.0", ">=1.0.0"])),
+        home in select(vec!["acme", "gone"]),
+        (paused, closed, stays) in any::<(bool, bool, bool)>(),
+    ) {
+        let mut annotations = BTreeMap::new();
+        let mut annotate = |key: &str, value: &str| {
+            annotations.insert(key.to_owned(), value.to_owned());
+        };
+        annotate(policy::UPGRADE, upgrade);
+        if let Some(version) = approved {
+            annotate(policy::APPROVE, version);
+        }
+        if paused {
+            annotate(policy::PAUSED, "true");
+        }
+        if closed {
+            annotate(policy::UPDATE_WINDOW, "00:00-01:00 UTC");
+        }
+        if stays {
+            annotate(policy::CATALOG_MOVE, "Hold");
+        }
+        let policy = Policy::of(&annotations, UpdatePolicy::default()).unwrap();
+        let object = json!({"metadata": {"name": "e", "annotations": annotations}, "spec":
+            {"namespace": "ns", "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": "kettle", "version": range}}}});
+        let extension: ClusterExtension = serde_json::from_value(object).unwrap();
+        let valid = ValidExtension::of(&extension).unwrap();
+        let now = "2026-11-24T12:00:00Z".parse().unwrap();
+        let question = Question {
+            installed: Some(record(installed, "i")),
+            came_from: Some(home.to_owned()),
+            ..Question::of(valid, policy, None, &[], now)
+        };
+        let content = skipping(&offered).content();
+        let catalogs = [catalog("acme", 0, &content)];
+        let answer = answer_of(&question, &catalogs);
+        let options = question.options(Options::default());
+        let course = question.course(&catalogs, &Environment::default(), &options);
+        let (Ok(goal), Ok(course)) = (&answer.goal, &course) else { return Ok(()) };
+
+        let facts = Facts::of(valid, &question.policy, &course.target, question.installed.as_ref());
+        let facts = Facts { offered: course.held.as_ref(), ..facts };
+        let planned: BTreeSet<_> = all(&facts).iter().map(Hold::word).collect();
+        if !paused && goal.target.version != installed {
+            prop_assert_eq!(&course.target, &goal.target);
+            prop_assert!(planned.is_empty(), "{planned:?}");
+            return Ok(());
+        }
+        // An update that no step leads to is not held.
+        let update = answer.update.filter(|update| update.version.is_some());
+        let status = json!({"conditions": [], "update": update});
+        let mut seen = extension.clone();
+        seen.status = Some(serde_json::from_value(status).unwrap());
+        let told: BTreeSet<_> = reported(&seen).iter().map(|holder| holder.word).collect();
+        prop_assert_eq!(planned, told);
+    }
 }
