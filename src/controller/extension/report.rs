@@ -5,15 +5,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use kube::runtime::events::EventType;
 use olm_api::conditions::{Reason, status as condition, types};
-use olm_api::{
-    BundleMetadata, ClusterExtension, ClusterExtensionStatus, ClusterObjectSet, UpdateStatus,
-};
+use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus};
 use olm_core::catalog::Lifecycle;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::holds::RbacPreflight;
 use olm_core::extension::{Answer, Notice, newest_known, under_way};
-use olm_core::revision::{BundleRecord, bundle_version, states};
-use olm_core::status::extension::{self, Catalogs, Installed, Revision, Revisions, paused};
+use olm_core::revision::{BundleRecord, states};
+use olm_core::status::extension::{self, Catalogs, paused};
 use olm_core::status::{Statement, find, is_true, remove_condition, sanitize};
 
 use super::error::ExtensionError;
@@ -98,7 +96,6 @@ fn status(
     now: Timestamp,
 ) -> ClusterExtensionStatus {
     let error = outcome.error.as_ref();
-    let records: Vec<_> = outcome.revisions.iter().flatten().map(BundleRecord::of).collect();
     let catalog = extension.spec.as_ref().and_then(|spec| spec.source.catalog.as_ref());
     let channels = catalog.map_or(&[][..], |catalog| &catalog.channels);
     let answer = outcome.answer.as_ref();
@@ -111,7 +108,7 @@ fn status(
         &extension::Pass {
             generation: extension.metadata.generation,
             revisions: match (&outcome.revisions, error) {
-                (Some(found), _) => Ok(revisions(found, &records)),
+                (Some(found), _) => Ok(found.as_slice()),
                 (None, Some(ExtensionError::Revisions(cause))) => Err(sanitize(&cause.to_string())),
                 (None, _) => Err(String::new()),
             },
@@ -196,36 +193,6 @@ fn ended(error: Option<&ExtensionError>) -> extension::Outcome {
             Some(reason) => extension::Outcome::Held(reason, text),
             None => extension::Outcome::Retry(text),
         },
-    }
-}
-
-fn revisions<'a>(found: &'a [ClusterObjectSet], records: &'a [BundleRecord]) -> Revisions<'a> {
-    let states = states(found);
-    let record = |wanted: &ClusterObjectSet| {
-        let mut both = found.iter().zip(records);
-        both.find(|(revision, _)| revision.spec.revision == wanted.spec.revision)
-            .map(|(_, record)| record)
-    };
-    let installed = states.installed.and_then(|revision| {
-        let record = record(revision)?;
-        Some(Installed {
-            revision: of(revision),
-            bundle: BundleMetadata {
-                name: record.name.clone(),
-                version: record.version.clone(),
-                release: record.release.clone(),
-            },
-            image: &record.image,
-        })
-    });
-    Revisions { installed, rolling: states.rolling.into_iter().map(of).collect() }
-}
-
-fn of(revision: &ClusterObjectSet) -> Revision<'_> {
-    Revision {
-        name: revision.metadata.name.as_deref().unwrap_or_default(),
-        version: bundle_version(revision),
-        conditions: revision.status.as_ref().map_or(&[], |status| &status.conditions),
     }
 }
 

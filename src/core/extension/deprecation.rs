@@ -1,8 +1,7 @@
-//! Which catalog counts for a package, and what it says about deprecation.
+//! Which catalog counts for a package.
 
-use crate::catalog::{PackageIndex, schema};
+use crate::catalog::PackageIndex;
 use crate::resolve::{Catalog, Resolution};
-use crate::status::deprecation::Deprecations;
 
 /// Returns what the catalog that counts says of `package`, if it is clear which one counts: the one
 /// that supplied the bundle, else the only one with the package, else the one of the highest
@@ -27,19 +26,4 @@ pub(super) fn counting<'a>(
         }
     };
     catalogs.iter().find(|catalog| catalog.name == holder)?.package(package)
-}
-
-/// Returns what a package says about deprecation.
-pub(super) fn deprecations(package: &PackageIndex) -> Deprecations {
-    let mut converted = Deprecations::default();
-    for entry in package.deprecations.iter().flat_map(|found| &found.entries) {
-        let message = entry.message.clone();
-        match entry.schema.as_str() {
-            schema::PACKAGE => converted.package.push(message),
-            schema::CHANNEL => converted.channels.push((entry.name.clone(), message)),
-            schema::BUNDLE => converted.bundles.push((entry.name.clone(), message)),
-            _ => {}
-        }
-    }
-    converted
 }

@@ -3,24 +3,7 @@
 use olm_api::conditions::{Reason, types};
 
 use super::Statement;
-
-/// The `olm.deprecations` of a catalog about one package.
-///
-/// Entries keep the order of the catalog; an entry without a message counts as absent.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Deprecations {
-    /// Messages about the package.
-    pub package: Vec<String>,
-    /// Names of channels and the messages about them.
-    pub channels: Vec<(String, String)>,
-    /// Names of bundles and the messages about them.
-    pub bundles: Vec<(String, String)>,
-}
-
-fn said(entries: &[(String, String)], wanted: impl Fn(&String) -> bool) -> Vec<&str> {
-    let wanted = entries.iter().filter(|(name, message)| wanted(name) && !message.is_empty());
-    wanted.map(|(_, message)| message.as_str()).collect()
-}
+use crate::catalog::{Deprecations, schema};
 
 const UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
 
@@ -29,17 +12,20 @@ const UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
 /// `data` is what the catalog of the chosen bundle says about the package; without it the
 /// conditions are unknown. `channels` are those in the spec; empty means all. `installed` is the
 /// name of the installed bundle: the bundle condition is about what runs, not about what was
-/// chosen.
+/// chosen. An entry without a message counts as absent.
 pub fn statements(
     data: Option<&Deprecations>,
     channels: &[String],
     installed: Option<&str>,
 ) -> [Statement; 4] {
     let Some(data) = data else { return unknown(installed) };
-    let package = data.package.iter().map(String::as_str).filter(|message| !message.is_empty());
-    let package: Vec<&str> = package.collect();
-    let channel = said(&data.channels, |name| channels.is_empty() || channels.contains(name));
-    let bundle = said(&data.bundles, |name| installed == Some(name));
+    let said = |schema: &str, wanted: &dyn Fn(&String) -> bool| -> Vec<&str> {
+        let entries = data.entries.iter().filter(|it| it.schema == schema && wanted(&it.name));
+        entries.map(|it| it.message.as_str()).filter(|message| !message.is_empty()).collect()
+    };
+    let package = said(schema::PACKAGE, &|_| true);
+    let channel = said(schema::CHANNEL, &|name| channels.is_empty() || channels.contains(name));
+    let bundle = said(schema::BUNDLE, &|name| installed == Some(name));
     let all = [&package[..], &channel, &bundle].concat();
     let bundle = match installed {
         Some(_) => one(types::BUNDLE_DEPRECATED, &bundle, "bundle not deprecated"),
@@ -80,17 +66,32 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::catalog::Deprecation;
 
     fn data() -> Deprecations {
-        Deprecations {
-            package: vec!["package gone".to_owned(), String::new(), "leave it".to_owned()],
-            channels: vec![
-                ("beta".to_owned(), "beta gone".to_owned()),
-                ("alpha".to_owned(), "alpha gone".to_owned()),
-                ("quiet".to_owned(), String::new()),
-            ],
-            bundles: vec![("p.v1".to_owned(), "v1 gone".to_owned())],
-        }
+        let mut data = Deprecations::default();
+        data.entries = [
+            (schema::PACKAGE, "", "package gone"),
+            (schema::PACKAGE, "", ""),
+            (schema::PACKAGE, "", "leave it"),
+            (schema::CHANNEL, "beta", "beta gone"),
+            (schema::CHANNEL, "alpha", "alpha gone"),
+            (schema::CHANNEL, "quiet", ""),
+            (schema::BUNDLE, "p.v1", "v1 gone"),
+        ]
+        .map(|(schema, name, message)| Deprecation {
+            schema: schema.to_owned(),
+            name: name.to_owned(),
+            message: message.to_owned(),
+        })
+        .into();
+        data
+    }
+
+    fn without_package() -> Deprecations {
+        let mut data = data();
+        data.entries.retain(|entry| entry.schema != schema::PACKAGE);
+        data
     }
 
     fn short(statements: &[Statement; 4]) -> [String; 4] {
@@ -120,10 +121,10 @@ mod tests {
         "True/Deprecated v1 gone",
     ])]
     #[case::requested_channel_matches(
-        Some(Deprecations { package: Vec::new(), ..data() }), &["alpha"], Some("p.v2"),
+        Some(without_package()), &["alpha"], Some("p.v2"),
         ["True/Deprecated alpha gone", PACKAGE, "True/Deprecated alpha gone", BUNDLE])]
     #[case::requested_channel_does_not_match(
-        Some(Deprecations { package: Vec::new(), ..data() }), &["stable", "quiet"], None,
+        Some(without_package()), &["stable", "quiet"], None,
         [SOUND, PACKAGE, CHANNEL, ABSENT])]
     fn deprecation_family(
         #[case] data: Option<Deprecations>,

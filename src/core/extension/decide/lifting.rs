@@ -30,10 +30,10 @@ impl Question {
         for (version, supports) in self.supporting(catalogs, options, target) {
             let report = explain(&request, catalogs, environment, &options, Some(&version));
             let Some(found) = report.target else { continue };
-            let step = if found.selected {
-                Some(self.awaited())
-            } else {
-                found.ways.into_iter().next().map(LiftStep::Change)
+            let step = match found.ways.into_iter().next() {
+                _ if found.selected && self.policy.paused => Some(LiftStep::Resume),
+                _ if found.selected => Some(LiftStep::Itself),
+                way => way.map(LiftStep::Change),
             };
             let Some(step) = step else { continue };
             let is_forced = matches!(&step, LiftStep::Change(change) if change.forced);
@@ -49,11 +49,6 @@ impl Question {
             Some(Lift::Unread(unread.name.to_owned()))
         };
         forced.or_else(unread).unwrap_or(Lift::Removal)
-    }
-
-    /// Returns what a version waits for that is chosen already.
-    fn awaited(&self) -> LiftStep {
-        if self.policy.paused { LiftStep::Resume } else { LiftStep::Itself }
     }
 
     /// Returns the versions above the installed one that support a release, the lowest first.

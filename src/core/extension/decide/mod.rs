@@ -11,13 +11,13 @@ use olm_api::conditions;
 use olm_api::{CatalogFilter, ClusterObjectSet, UpdateStatus};
 
 use super::content::content_changed;
-use super::deprecation::{counting, deprecations};
+use super::deprecation::counting;
 use super::left::Left;
 use super::lift::Lift;
 use super::policy::{CatalogMove, Policy};
 use super::rollout::{Rollout, Unfinished, newest_known};
 use crate::bundle::is_subdomain;
-use crate::catalog::{Bundle, Declared, Lifecycle};
+use crate::catalog::{Bundle, Declared, Deprecations, Lifecycle};
 use crate::error::{Classify, Disposition, quote};
 use crate::explain::{Headline, explain};
 use crate::resolve::{
@@ -26,7 +26,6 @@ use crate::resolve::{
 };
 use crate::revision::{BundleRecord, Origin, states};
 use crate::status::Note;
-use crate::status::deprecation::Deprecations;
 use crate::status::extension::text;
 use crate::version::{VersionRange, VersionRelease};
 
@@ -68,7 +67,6 @@ pub struct Needs {
 /// The bundle that an extension should have.
 #[derive(Debug, Clone)]
 pub struct Goal {
-    /// The bundle.
     pub target: BundleRecord,
     /// Reported although the goal is pursued: the newer bundle cannot be had.
     pub held: Option<ResolveError>,
@@ -127,9 +125,7 @@ impl Classify for DecisionError {
 pub struct Notice {
     /// Whether it is a Warning.
     pub is_warning: bool,
-    /// Reason of the Event.
     pub reason: conditions::Reason,
-    /// Its text.
     pub note: String,
 }
 
@@ -302,9 +298,10 @@ impl Question {
     /// Returns the request for exactly the approved version, if it is held.
     fn approved(&self, request: &Request, resolution: &Resolution<'_>) -> Option<Request> {
         let approved = &self.policy.approved.as_ref()?.version;
-        let held = resolution.held.iter().any(|held| {
-            matches!(held.reason, Reason::Held(_)) && self.is_approved(&held.version)
-        });
+        let held = resolution
+            .held
+            .iter()
+            .any(|held| matches!(held.reason, Reason::Held(_)) && self.is_approved(&held.version));
         let mut exactly = request.clone();
         exactly.filter.version = Some(approved.recorded());
         exactly.moves_held = false;
@@ -329,7 +326,7 @@ impl Question {
             goal: Err(DecisionError::NoContent),
             update: self.update(catalogs, options, resolution),
             newest: self.newest(catalogs, options),
-            deprecations: package.map(deprecations),
+            deprecations: package.map(|it| it.deprecations.clone().unwrap_or_default()),
             lifecycle: lifecycle.cloned(),
             lift: None,
             notes: Vec::new(),

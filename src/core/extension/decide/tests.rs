@@ -491,7 +491,7 @@ fn in_a_tie_the_catalog_of_the_installed_bundle_tells_what_is_deprecated() {
     let told = |question: &Question| {
         let answer = answer_of(question, &catalogs);
         assert!(answer.goal.unwrap().held.is_some());
-        answer.deprecations.map(|found| found.package[0].clone())
+        answer.deprecations.map(|found| found.entries[0].message.clone())
     };
     assert_eq!(told(&question).as_deref(), Some("at home"));
     question.came_from = Some("gone".to_owned());

@@ -3,53 +3,18 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::{Reason, status, types};
-use olm_api::{BundleMetadata, ClusterExtensionStatus, InstallStatus, RevisionStatus};
-
-use super::deprecation::{self, Deprecations};
-use super::{
-    Note, Statement, copy_condition, extension_ready, find, object_set, put_ready,
-    remove_condition, retrying, terminal,
+use olm_api::{
+    BundleMetadata, ClusterExtensionStatus, ClusterObjectSet, InstallStatus, RevisionStatus,
 };
 
+use super::{
+    Note, Statement, copy_condition, deprecation, extension_ready, find, object_set, put_ready,
+    remove_condition, retrying, terminal,
+};
+use crate::catalog::Deprecations;
+use crate::revision::{BundleRecord, States, bundle_version, states};
+
 pub mod text;
-
-/// The installed revision: the newest one that is not archived and has succeeded once.
-#[derive(Debug, Clone)]
-pub struct Installed<'a> {
-    /// Name, version and conditions of the revision.
-    pub revision: Revision<'a>,
-    /// The installed bundle.
-    pub bundle: BundleMetadata,
-    /// Image of the bundle, as the catalog writes it.
-    pub image: &'a str,
-}
-
-/// A revision that is not archived.
-#[derive(Debug, Clone, Copy)]
-pub struct Revision<'a> {
-    /// Name of the `ClusterObjectSet`.
-    pub name: &'a str,
-    /// Version of its bundle.
-    pub version: &'a str,
-    /// Conditions of the `ClusterObjectSet`; empty right after it was created.
-    pub conditions: &'a [Condition],
-}
-
-/// The revisions of an extension.
-#[derive(Debug, Clone, Default)]
-pub struct Revisions<'a> {
-    /// The installed revision.
-    pub installed: Option<Installed<'a>>,
-    /// Revisions being rolled out, oldest first.
-    pub rolling: Vec<Revision<'a>>,
-}
-
-impl<'a> Revisions<'a> {
-    /// Returns the revision whose rollout counts: the newest that rolls out, else the installed one.
-    fn newest(&self) -> Option<&Revision<'a>> {
-        self.rolling.last().or(self.installed.as_ref().map(|installed| &installed.revision))
-    }
-}
 
 /// The result of a reconcile, as far as it affects `Progressing`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,8 +45,8 @@ pub enum Catalogs<'a> {
 pub struct Pass<'a> {
     /// `metadata.generation`.
     pub generation: Option<i64>,
-    /// The revisions, or why they could not be read.
-    pub revisions: Result<Revisions<'a>, String>,
+    /// The revisions, sorted by number, or why they could not be read.
+    pub revisions: Result<&'a [ClusterObjectSet], String>,
     /// How the reconcile ended.
     pub outcome: Outcome,
     /// What the catalog says about deprecation.
@@ -111,10 +76,11 @@ pub fn summarize(
 ) -> ClusterExtensionStatus {
     let mut status = before.cloned().unwrap_or_default();
     let conditions = &mut status.conditions;
-    match &pass.revisions {
+    let read = pass.revisions.as_ref().map(|revisions| states(*revisions));
+    match &read {
         Err(error) => {
             // Any other error follows from not knowing the installed bundle.
-            let unknown = Statement::unknown(types::INSTALLED, Reason::Failed, error);
+            let unknown = Statement::unknown(types::INSTALLED, Reason::Failed, *error);
             unknown.put(conditions, pass.generation, now);
             retrying(text::READING_INSTALLED).put(conditions, pass.generation, now);
             status.install = None;
@@ -136,15 +102,14 @@ pub fn summarize(
             }
             progressing(conditions, revisions, pass, now);
             available(conditions, revisions, pass.generation);
-            let installed = revisions.installed.as_ref();
             if !pass.not_taken_over {
-                status.install = installed.map(|it| InstallStatus { bundle: it.bundle.clone() });
+                status.install = revisions.installed.map(install);
             }
             status.active_revisions = active(revisions);
             deprecations(conditions, revisions, pass, now);
         }
     }
-    let read = pass.revisions.as_ref().ok();
+    let read = read.as_ref().ok();
     let waits = read.filter(|_| pass.outcome == Outcome::Settled);
     let notes = waits.and_then(waited_for).into_iter().chain(waits.and_then(stalled));
     let notes = notes.chain(waits.and_then(collision));
@@ -165,27 +130,35 @@ pub fn paused() -> Statement {
     Statement::yes(types::PAUSED, Reason::Paused, text::paused())
 }
 
+fn install(revision: &ClusterObjectSet) -> InstallStatus {
+    let BundleRecord { name, version, release, .. } = BundleRecord::of(revision);
+    InstallStatus { bundle: BundleMetadata { name, version, release } }
+}
+
+/// Returns the revision whose rollout counts: the newest that rolls out, else the installed one.
+fn newest<'a>(revisions: &States<'a>) -> Option<&'a ClusterObjectSet> {
+    revisions.rolling.last().copied().or(revisions.installed)
+}
+
 /// Returns the object that the rollout waits for, from the conditions of the newest revision.
-fn waited_for(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.newest()?;
-    let found = find(newest.conditions, types::AVAILABLE)?;
+fn waited_for(revisions: &States<'_>) -> Option<Note> {
+    let found = newest(revisions)?.condition(types::AVAILABLE)?;
     (found.status == status::FALSE)
         .then(|| Note { reason: Reason::RollingOut, message: found.message.clone() })
 }
 
 /// Returns what keeps a workload of the newest revision from becoming ready.
-fn stalled(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.newest()?;
-    let line = object_set::hindrance(newest.conditions)?;
+fn stalled(revisions: &States<'_>) -> Option<Note> {
+    let line = object_set::hindrance(&newest(revisions)?.status.as_ref()?.conditions)?;
     Some(Note { reason: Reason::RollingOut, message: line.to_owned() })
 }
 
 /// Returns what can be done where objects of the newest revision are controlled by nobody, or
 /// managed by somebody else.
-fn collision(revisions: &Revisions<'_>) -> Option<Note> {
+fn collision(revisions: &States<'_>) -> Option<Note> {
     let newest = revisions.rolling.last()?;
-    let found = &find(newest.conditions, types::PROGRESSING)?.message;
-    let ready = find(newest.conditions, types::READY).map_or("", |ready| &ready.message);
+    let found = &newest.condition(types::PROGRESSING)?.message;
+    let ready = newest.condition(types::READY).map_or("", |ready| &ready.message);
     let message = if let Some(line) = object_set::managed_line(ready) {
         line.to_owned()
     } else if object_set::may_be_adopted(found) {
@@ -199,21 +172,21 @@ fn collision(revisions: &Revisions<'_>) -> Option<Note> {
 
 /// Returns which objects the newest revision left out because the cluster does not serve their kind
 /// (decision 21).
-fn deferred(revisions: &Revisions<'_>) -> Option<Note> {
-    let newest = revisions.newest()?;
-    let found = find(newest.conditions, types::DEFERRED)?;
+fn deferred(revisions: &States<'_>) -> Option<Note> {
+    let found = newest(revisions)?.condition(types::DEFERRED)?;
     Some(Note { reason: Reason::ObjectsDeferred, message: found.message.clone() })
 }
 
 /// `Installed`, by the revisions alone, whatever else failed in the reconcile.
-fn installed(revisions: &Revisions<'_>, paused: bool) -> Statement {
-    if let Some(installed) = &revisions.installed {
-        let message = text::installed(installed.image);
+fn installed(revisions: &States<'_>, paused: bool) -> Statement {
+    if let Some(installed) = revisions.installed {
+        let message = text::installed(&BundleRecord::of(installed).image);
         return Statement::yes(types::INSTALLED, Reason::Succeeded, message);
     }
     // Not being installed yet is not a failure while the first rollout goes well (rows 31 to 37).
     let healthy = revisions.rolling.last().map_or(paused, |newest| {
-        find(newest.conditions, types::PROGRESSING)
+        newest
+            .condition(types::PROGRESSING)
             .is_none_or(|found| found.reason == Reason::RollingOut.as_str())
     });
     let reason = if healthy { Reason::Absent } else { Reason::Failed };
@@ -222,7 +195,7 @@ fn installed(revisions: &Revisions<'_>, paused: bool) -> Statement {
 
 fn progressing(
     conditions: &mut Vec<Condition>,
-    revisions: &Revisions<'_>,
+    revisions: &States<'_>,
     pass: &Pass<'_>,
     now: Timestamp,
 ) {
@@ -230,14 +203,14 @@ fn progressing(
         Outcome::Retry(error) | Outcome::Held(_, error) => retrying(error),
         Outcome::Terminal(reason, error) => terminal(*reason, error),
         Outcome::Settled => {
-            let newest = revisions.newest();
-            let found = newest.and_then(|newest| find(newest.conditions, types::PROGRESSING));
+            let newest = newest(revisions);
+            let found = newest.and_then(|newest| newest.condition(types::PROGRESSING));
             match (newest, found) {
                 (_, Some(found)) => {
                     copy_condition(conditions, found, pass.generation);
                     return;
                 }
-                (Some(newest), None) => object_set::rolling_out(newest.version),
+                (Some(newest), None) => object_set::rolling_out(bundle_version(newest)),
                 (None, None) if pass.paused => {
                     Statement::no(types::PROGRESSING, Reason::Paused, text::paused())
                 }
@@ -249,34 +222,30 @@ fn progressing(
 }
 
 /// `Available` is copied from the installed revision; without one the condition is removed.
-fn available(conditions: &mut Vec<Condition>, revisions: &Revisions<'_>, generation: Option<i64>) {
-    let installed = revisions.installed.as_ref();
-    match installed.and_then(|it| find(it.revision.conditions, types::AVAILABLE)) {
+fn available(conditions: &mut Vec<Condition>, revisions: &States<'_>, generation: Option<i64>) {
+    match revisions.installed.and_then(|it| it.condition(types::AVAILABLE)) {
         Some(found) => copy_condition(conditions, found, generation),
         None => remove_condition(conditions, types::AVAILABLE),
     };
 }
 
-fn active(revisions: &Revisions<'_>) -> Vec<RevisionStatus> {
-    let installed = revisions.installed.iter().map(|installed| RevisionStatus {
-        name: installed.revision.name.to_owned(),
-        conditions: Vec::new(),
-    });
-    let rolling = revisions.rolling.iter().map(|revision| {
+fn active(revisions: &States<'_>) -> Vec<RevisionStatus> {
+    let told = |revision: &ClusterObjectSet, types: &[&str]| {
         let mut conditions = Vec::new();
-        for type_ in [types::AVAILABLE, types::PROGRESSING] {
-            if let Some(found) = find(revision.conditions, type_) {
-                copy_condition(&mut conditions, found, found.observed_generation);
-            }
+        for found in types.iter().filter_map(|type_| revision.condition(type_)) {
+            copy_condition(&mut conditions, found, found.observed_generation);
         }
-        RevisionStatus { name: revision.name.to_owned(), conditions }
-    });
-    installed.chain(rolling).collect()
+        RevisionStatus { name: revision.metadata.name.clone().unwrap_or_default(), conditions }
+    };
+    let installed = revisions.installed.map(|revision| told(revision, &[]));
+    let rolling = revisions.rolling.iter();
+    let rolling = rolling.map(|revision| told(revision, &[types::AVAILABLE, types::PROGRESSING]));
+    installed.into_iter().chain(rolling).collect()
 }
 
 fn deprecations(
     conditions: &mut Vec<Condition>,
-    revisions: &Revisions<'_>,
+    revisions: &States<'_>,
     pass: &Pass<'_>,
     now: Timestamp,
 ) {
@@ -285,9 +254,8 @@ fn deprecations(
         Catalogs::Unknown => None,
         Catalogs::Known(data) => Some(data),
     };
-    let bundle = revisions.installed.as_ref();
-    let bundle = bundle.map(|installed| installed.bundle.name.as_str());
-    for statement in deprecation::statements(data, pass.channels, bundle) {
+    let bundle = revisions.installed.map(|installed| BundleRecord::of(installed).name);
+    for statement in deprecation::statements(data, pass.channels, bundle.as_deref()) {
         statement.put(conditions, pass.generation, now);
     }
 }

@@ -1,5 +1,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use olm_api::keys::annotation;
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
 use crate::object::Identity;
@@ -17,7 +19,7 @@ fn conditions(statements: impl IntoIterator<Item = Statement>) -> Vec<Condition>
     conditions
 }
 
-fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
+fn pass(revisions: &[ClusterObjectSet], outcome: Outcome) -> Pass<'_> {
     Pass {
         generation: Some(4),
         revisions: Ok(revisions),
@@ -31,38 +33,41 @@ fn pass(revisions: Revisions<'_>, outcome: Outcome) -> Pass<'_> {
     }
 }
 
-fn installed_revision(conditions: &[Condition]) -> Installed<'_> {
-    Installed {
-        revision: Revision { name: "ext-1", version: "1.0.0", conditions },
-        bundle: BundleMetadata {
-            name: "pkg.v1.0.0".to_owned(),
-            version: "1.0.0".to_owned(),
-            release: None,
-        },
-        image: "r.io/pkg@sha256:1",
-    }
+fn revision(number: i64, statements: impl IntoIterator<Item = Statement>) -> ClusterObjectSet {
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("ext-{number}"), "annotations": {
+            annotation::BUNDLE_NAME: format!("pkg.v{number}.0.0"),
+            annotation::BUNDLE_VERSION: format!("{number}.0.0"),
+            annotation::BUNDLE_REFERENCE: format!("r.io/pkg@sha256:{number}")}},
+        "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent"},
+        "status": {"conditions": conditions(statements)},
+    }))
+    .unwrap()
+}
+
+fn installed_revision(statements: impl IntoIterator<Item = Statement>) -> ClusterObjectSet {
+    revision(1, statements.into_iter().chain([object_set::succeeded()]))
+}
+
+/// One that works.
+fn steady() -> ClusterObjectSet {
+    installed_revision([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()])
 }
 
 // ours: what upstream has reported of a Helm release holds until there is a revision of it
 #[test]
 fn what_is_not_taken_over_yet_stays_installed() {
     let of = |before: Option<&ClusterExtensionStatus>| {
-        let found = Revisions { installed: None, rolling: vec![] };
-        let pass = Pass { not_taken_over: true, ..pass(found, retry()) };
+        let pass = Pass { not_taken_over: true, ..pass(&[], retry()) };
         summarize(before, &pass, Timestamp::UNIX_EPOCH)
     };
     let unknown = of(None);
     assert!(one(&unknown, "Installed").starts_with("Unknown/Failed "), "{unknown:?}");
-    let found = [];
-    let installed = Revisions { installed: Some(installed_revision(&found)), rolling: vec![] };
-    let before = summarize(None, &pass(installed, retry()), Timestamp::UNIX_EPOCH);
+    let installed = [installed_revision([])];
+    let before = summarize(None, &pass(&installed, retry()), Timestamp::UNIX_EPOCH);
     let after = of(Some(&before));
     assert_eq!(one(&after, "Installed"), INSTALLED);
     assert_eq!(after.install, before.install);
-}
-
-fn rolling(conditions: &[Condition]) -> Revision<'_> {
-    Revision { name: "ext-2", version: "2.0.0", conditions }
 }
 
 fn one(status: &ClusterExtensionStatus, type_: &str) -> String {
@@ -80,71 +85,49 @@ const BEGUN: &str = "True/RollingOut Revision 2.0.0 is rolling out.";
 const ROLLED_OUT: &str = "True/Succeeded Revision 1.0.0 has rolled out.";
 const HEALTHY: &str = "True/ProbesSucceeded Objects are available and pass all probes.";
 
-/// The state of the newest rolling revision, if there is one.
-#[derive(Clone, Copy)]
-enum Newest {
-    None,
-    JustMade,
-    Says(fn() -> Vec<Statement>),
-}
-
 fn retry() -> Outcome {
     Outcome::Retry("boom".to_owned())
 }
 
 // api.md 4.4, T1: Installed, Progressing and Available by what exists and how the reconcile ended.
 #[rstest]
-#[case::row_2_no_spec(false, Newest::None,
+#[case::row_2_no_spec(false, None,
     Outcome::Terminal(Reason::InvalidConfiguration, "spec is required".to_owned()),
     NOT_INSTALLED, "False/InvalidConfiguration spec is required", "absent")]
-#[case::row_13_nothing_installed(false, Newest::None, retry(), NOT_INSTALLED, RETRYING, "absent")]
-#[case::row_18_installed(true, Newest::None, retry(), INSTALLED, RETRYING, HEALTHY)]
-#[case::row_20_maintained(true, Newest::None, Outcome::Settled, INSTALLED, ROLLED_OUT, HEALTHY)]
-#[case::row_24_terminal(true, Newest::None, Outcome::Terminal(Reason::Blocked, "boom".to_owned()),
+#[case::row_13_nothing_installed(false, None, retry(), NOT_INSTALLED, RETRYING, "absent")]
+#[case::row_18_installed(true, None, retry(), INSTALLED, RETRYING, HEALTHY)]
+#[case::row_20_maintained(true, None, Outcome::Settled, INSTALLED, ROLLED_OUT, HEALTHY)]
+#[case::row_24_terminal(true, None, Outcome::Terminal(Reason::Blocked, "boom".to_owned()),
     INSTALLED, "False/Blocked boom", HEALTHY)]
 #[case::row_31_collision(false,
-    Newest::Says(|| vec![retrying("revision object collisions in phase 0")]), Outcome::Settled,
+    Some(vec![retrying("revision object collisions in phase 0")]), Outcome::Settled,
     NOT_INSTALLED, "True/Retrying revision object collisions in phase 0", "absent")]
-#[case::row_32_just_created(false, Newest::JustMade, Outcome::Settled, ROLLING, BEGUN, "absent")]
-#[case::row_33_first_rollout(false, Newest::Says(|| vec![object_set::rolling_out("2.0.0")]),
+#[case::row_32_just_created(false, Some(Vec::new()), Outcome::Settled, ROLLING, BEGUN, "absent")]
+#[case::row_33_first_rollout(false, Some(vec![object_set::rolling_out("2.0.0")]),
     Outcome::Settled, ROLLING, BEGUN, "absent")]
-#[case::row_34_probe_failing(false, Newest::Says(|| vec![object_set::rolling_out("2.0.0"),
+#[case::row_34_probe_failing(false, Some(vec![object_set::rolling_out("2.0.0"),
     object_set::probe_failure(&["x".to_owned()])]), Outcome::Settled, ROLLING, BEGUN, "absent")]
 #[case::row_35_deadline(false,
-    Newest::Says(|| vec![object_set::deadline_exceeded(10, "m")]), Outcome::Settled, NOT_INSTALLED,
+    Some(vec![object_set::deadline_exceeded(10, "m")]), Outcome::Settled, NOT_INSTALLED,
     "False/ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: m",
     "absent")]
-#[case::row_37_blocked(false, Newest::Says(|| vec![terminal(Reason::Blocked, "no")]),
+#[case::row_37_blocked(false, Some(vec![terminal(Reason::Blocked, "no")]),
     Outcome::Settled, NOT_INSTALLED, "False/Blocked no", "absent")]
-#[case::row_39_upgrade_rolling(true, Newest::Says(|| vec![object_set::rolling_out("2.0.0")]),
+#[case::row_39_upgrade_rolling(true, Some(vec![object_set::rolling_out("2.0.0")]),
     Outcome::Settled, INSTALLED, BEGUN, HEALTHY)]
-#[case::row_40_upgrade_errors(true, Newest::Says(|| vec![retrying("e")]), Outcome::Settled,
+#[case::row_40_upgrade_errors(true, Some(vec![retrying("e")]), Outcome::Settled,
     INSTALLED, "True/Retrying e", HEALTHY)]
 fn matrix(
     #[case] has_installed: bool,
-    #[case] newest: Newest,
+    #[case] newest: Option<Vec<Statement>>,
     #[case] outcome: Outcome,
     #[case] installed: &str,
     #[case] progressing: &str,
     #[case] available: &str,
 ) {
-    let steady = conditions([
-        object_set::rolled_out("1.0.0"),
-        object_set::probes_succeeded(),
-        object_set::succeeded(),
-    ]);
-    let rolled = match newest {
-        Newest::Says(statements) => conditions(statements()),
-        Newest::None | Newest::JustMade => Vec::new(),
-    };
-    let revisions = Revisions {
-        installed: has_installed.then(|| installed_revision(&steady)),
-        rolling: match newest {
-            Newest::None => Vec::new(),
-            Newest::JustMade | Newest::Says(_) => vec![rolling(&rolled)],
-        },
-    };
-    let status = summarize(None, &pass(revisions, outcome), now());
+    let mut revisions = Vec::from_iter(has_installed.then(steady));
+    revisions.extend(newest.map(|statements| revision(2, statements)));
+    let status = summarize(None, &pass(&revisions, outcome), now());
     assert_eq!(one(&status, types::INSTALLED), installed);
     assert_eq!(one(&status, types::PROGRESSING), progressing);
     assert_eq!(one(&status, types::AVAILABLE), available);
@@ -154,8 +137,8 @@ fn matrix(
 // api.md 4.1: what an earlier reconcile failed with holds no longer
 #[test]
 fn an_extension_paused_before_its_first_revision_says_so() {
-    let before = summarize(None, &pass(Revisions::default(), retry()), now());
-    let paused = Pass { paused: true, ..pass(Revisions::default(), Outcome::Settled) };
+    let before = summarize(None, &pass(&[], retry()), now());
+    let paused = Pass { paused: true, ..pass(&[], Outcome::Settled) };
     let status = summarize(Some(&before), &paused, now());
     let want = format!("False/Paused {}", text::paused());
     assert_eq!(one(&status, types::PROGRESSING), want);
@@ -169,14 +152,10 @@ fn an_extension_paused_before_its_first_revision_says_so() {
 #[test]
 fn a_note_that_the_condition_says_already_is_not_added() {
     let gone = "Object Deployment.apps/v1 lamps/lamp: not found";
-    let broken = conditions([
-        object_set::rolled_out("1.0.0"),
-        object_set::probe_failure(&[gone.to_owned()]),
-        object_set::succeeded(),
-    ]);
-    let revisions = Revisions { installed: Some(installed_revision(&broken)), rolling: Vec::new() };
+    let broken = [object_set::rolled_out("1.0.0"), object_set::probe_failure(&[gone.to_owned()])];
+    let revisions = [installed_revision(broken)];
     let notes = [Note { reason: Reason::Paused, message: text::paused() }];
-    let pass = Pass { paused: true, notes: &notes, ..pass(revisions, Outcome::Settled) };
+    let pass = Pass { paused: true, notes: &notes, ..pass(&revisions, Outcome::Settled) };
     let status = summarize(None, &pass, now());
     let want = format!("False/ProbeFailure {gone}\n{}", text::paused());
     assert_eq!(one(&status, types::READY), want);
@@ -189,7 +168,7 @@ fn unreadable_revisions_make_installed_unknown() {
         install: Some(InstallStatus::default()),
         ..ClusterExtensionStatus::default()
     };
-    let mut pass = pass(Revisions::default(), Outcome::Settled);
+    let mut pass = pass(&[], Outcome::Settled);
     pass.revisions = Err("no access".to_owned());
     let status = summarize(Some(&before), &pass, now());
     assert_eq!(one(&status, types::INSTALLED), "Unknown/Failed no access");
@@ -200,14 +179,9 @@ fn unreadable_revisions_make_installed_unknown() {
 // api.md T9
 #[test]
 fn active_revisions_begin_with_the_installed_one() {
-    let steady = conditions([object_set::rolled_out("1.0.0"), object_set::succeeded()]);
-    let upgrade =
-        conditions([object_set::rolling_out("2.0.0"), object_set::not_yet_available("2.0.0")]);
-    let revisions = Revisions {
-        installed: Some(installed_revision(&steady)),
-        rolling: vec![rolling(&upgrade)],
-    };
-    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let upgrade = [object_set::rolling_out("2.0.0"), object_set::not_yet_available("2.0.0")];
+    let revisions = [steady(), revision(2, upgrade)];
+    let status = summarize(None, &pass(&revisions, Outcome::Settled), now());
     let names: Vec<_> = status
         .active_revisions
         .iter()
@@ -221,10 +195,8 @@ fn active_revisions_begin_with_the_installed_one() {
 #[test]
 fn ready_names_the_object_a_roll_out_waits_for() {
     let line = "Object Deployment.apps/v1 lamps/lamp: not available".to_owned();
-    let upgrade =
-        conditions([object_set::rolling_out("2.0.0"), object_set::probe_failure(&[line])]);
-    let revisions = Revisions { installed: None, rolling: vec![rolling(&upgrade)] };
-    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let upgrade = [object_set::rolling_out("2.0.0"), object_set::probe_failure(&[line])];
+    let status = summarize(None, &pass(&[revision(2, upgrade)], Outcome::Settled), now());
     assert_eq!(
         one(&status, types::READY),
         "False/RollingOut Revision 2.0.0 is rolling out.\n\
@@ -237,14 +209,12 @@ fn ready_names_the_object_a_roll_out_waits_for() {
 fn ready_names_what_no_longer_works_of_what_is_installed() {
     let probes = "Object Deployment.apps/v1 lamps/lamp: not available";
     let pods = "Object Deployment.apps/v1 lamps/lamp: pod lamp-1: it cannot be scheduled";
-    let broken = conditions([
+    let broken = [
         object_set::rolling_out("1.0.0"),
         object_set::probe_failure(&[probes.to_owned()]),
         object_set::hindered(pods),
-        object_set::succeeded(),
-    ]);
-    let revisions = Revisions { installed: Some(installed_revision(&broken)), rolling: Vec::new() };
-    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    ];
+    let status = summarize(None, &pass(&[installed_revision(broken)], Outcome::Settled), now());
     let want = format!("False/RollingOut Revision 1.0.0 is rolling out.\n{probes}\n{pods}");
     assert_eq!(one(&status, types::READY), want);
 }
@@ -272,9 +242,8 @@ fn ready_names_what_can_be_done_about_a_collision(
     };
     let mut collision = object_set::Collision { object, owner, manager: None };
     let text = object_set::collisions(0, std::slice::from_ref(&collision));
-    let mut says = conditions([retrying(&*text)]);
-    let revisions = Revisions { installed: None, rolling: vec![rolling(&says)] };
-    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let mut revisions = [revision(2, [retrying(&*text)])];
+    let status = summarize(None, &pass(&revisions, Outcome::Settled), now());
     let ready = one(&status, types::READY);
     assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
     assert!(ready.contains(note), "{ready}");
@@ -282,10 +251,9 @@ fn ready_names_what_can_be_done_about_a_collision(
     collision.manager = Some("Flux".to_owned());
     let message = object_set::managed(&[collision]).unwrap();
     let notes = [Note { reason: Reason::Retrying, message }];
-    let managed = object_set_ready(&says, None, &notes);
-    managed.put(&mut says, None, now());
-    let revisions = Revisions { installed: None, rolling: vec![rolling(&says)] };
-    let ready = one(&summarize(None, &pass(revisions, Outcome::Settled), now()), types::READY);
+    let says = &mut revisions[0].status.as_mut().unwrap().conditions;
+    object_set_ready(says, None, &notes).put(says, None, now());
+    let ready = one(&summarize(None, &pass(&revisions, Outcome::Settled), now()), types::READY);
     let note = "managed by Flux: remove or detach them there first";
     assert_eq!(
         ready,
@@ -296,10 +264,8 @@ fn ready_names_what_can_be_done_about_a_collision(
 // api.md T18
 #[test]
 fn the_same_pass_again_changes_nothing() {
-    let steady = conditions([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
-    let revisions = Revisions { installed: Some(installed_revision(&steady)), rolling: Vec::new() };
-    let data = Deprecations::default();
-    let mut pass = pass(revisions, Outcome::Settled);
+    let (revisions, data) = ([steady()], Deprecations::default());
+    let mut pass = pass(&revisions, Outcome::Settled);
     pass.catalogs = Catalogs::Known(&data);
     let first = summarize(None, &pass, now());
     let later = Timestamp::from_second(900).unwrap();
@@ -316,7 +282,7 @@ fn conditions_of_others_stay() {
         conditions: vec![foreign.clone()],
         ..ClusterExtensionStatus::default()
     };
-    let status = summarize(Some(&before), &pass(Revisions::default(), retry()), now());
+    let status = summarize(Some(&before), &pass(&[], retry()), now());
     assert_eq!(find(&status.conditions, "Theirs"), Some(&foreign));
 }
 
@@ -324,7 +290,7 @@ fn conditions_of_others_stay() {
 #[test]
 fn ready_explains_what_progressing_may_not() {
     let notes = [Note { reason: Reason::NextMajorHeld, message: "2.0.0 is held".to_owned() }];
-    let mut failing = pass(Revisions::default(), retry());
+    let mut failing = pass(&[], retry());
     failing.notes = &notes;
     let status = summarize(None, &failing, now());
     assert_eq!(one(&status, types::READY), "False/Retrying boom\n2.0.0 is held");
@@ -338,9 +304,8 @@ fn ready_explains_what_progressing_may_not() {
     assert!(ready.ends_with("é\n\n... [message truncated]\n2.0.0 is held"), "{ready}");
     assert!(ready.len() <= MESSAGE_LIMIT);
 
-    let steady = conditions([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
-    let revisions = Revisions { installed: Some(installed_revision(&steady)), rolling: Vec::new() };
-    let mut held = pass(revisions, Outcome::Settled);
+    let revisions = [steady()];
+    let mut held = pass(&revisions, Outcome::Settled);
     held.notes = &notes;
     assert_eq!(
         one(&summarize(None, &held, now()), types::READY),
@@ -370,14 +335,8 @@ fn a_stale_condition_is_not_ready() {
 #[test]
 fn ready_names_the_objects_that_wait_for_their_kind() {
     let left_out = object_set::deferred(&["ServiceMonitor.monitoring.coreos.com/v1 ns/m".into()]);
-    let says = conditions([
-        object_set::rolled_out("1.0.0"),
-        object_set::probes_succeeded(),
-        object_set::succeeded(),
-        left_out,
-    ]);
-    let revisions = Revisions { installed: Some(installed_revision(&says)), rolling: Vec::new() };
-    let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+    let says = [object_set::rolled_out("1.0.0"), object_set::probes_succeeded(), left_out];
+    let status = summarize(None, &pass(&[installed_revision(says)], Outcome::Settled), now());
     assert_eq!(
         one(&status, types::READY),
         "True/ObjectsDeferred The bundle is installed and available.\n\
