@@ -34,7 +34,7 @@ pub use left::{Left, left_version};
 pub use lift::{Lift, LiftStep, counting};
 pub use policy::{CatalogMove, Defaults, PermissionIncrease, Policy, PolicyError, ValueError};
 pub use rendering::{Extras, Rendering};
-pub use rollback::{Return, RollbackError, going_back, reverted, settled_on};
+pub use rollback::{Return, RollbackError, going_back, reverted};
 pub use rollout::{Rollout, Unfinished, newest_known, under_way};
 pub use said::said;
 pub use step::{StepRights, issued_again, recorded_copies, recorded_issuer};

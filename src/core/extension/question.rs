@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, ClusterObjectSet};
 
-use super::rollout::{taken_over, unfinished};
-use super::{Policy, Question, Return, ValidExtension, settled_on};
+use super::rollout::{Rollout, ongoing_rollout, taken_over, unfinished};
+use super::{Policy, Question, Return, ValidExtension};
 use crate::revision::{BundleRecord, Origin, states};
 
 impl Question {
@@ -32,7 +32,10 @@ impl Question {
         now: Timestamp,
     ) -> Self {
         let installed = states(revisions).installed;
-        let rolling = settled_on(extension.object, back, revisions, now);
+        let back = back.map(|back| BundleRecord::of(back.source));
+        let back =
+            back.map(|bundle| Rollout { bundle, is_return: true, stalled: None, before: None });
+        let rolling = back.or_else(|| ongoing_rollout(extension.object, revisions, now));
         Self {
             installed: installed.map(BundleRecord::of),
             came_from: installed.and_then(|set| Origin::of(set).catalog),

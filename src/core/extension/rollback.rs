@@ -9,7 +9,7 @@ use olm_api::keys::policy;
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
 
 use super::Policy;
-use super::rollout::{Rollout, is_as_asked, ongoing_rollout};
+use super::rollout::is_as_asked;
 use crate::revision::{BundleRecord, Origin, has_succeeded, is_late, recorded_generation, states};
 use crate::status::{Note, find};
 
@@ -57,7 +57,10 @@ pub fn going_back<'a>(
     };
     let Some(number) = wanted.rollback_to else {
         let failed = is_as_asked(newest, extension) && is_late(newest, now);
-        return Ok(if failed { reverting(wanted, revisions, newest) } else { None });
+        let is_return = Origin::of(newest).content_of.is_some();
+        let source = states(revisions).installed.filter(|_| wanted.reverts && failed && !is_return);
+        let back = |source| Return { source, failed: Some(newest), is_made: false };
+        return Ok(source.map(back));
     };
     let holds = newest.spec.revision == number || Origin::of(newest).content_of == Some(number);
     let is_made = holds && newest.spec.lifecycle_state == LifecycleState::Active;
@@ -71,30 +74,13 @@ pub fn going_back<'a>(
     Ok(Some(Return { source, failed: None, is_made }))
 }
 
-fn unknown<'a>(
-    number: i64,
-    kept: impl Iterator<Item = &'a ClusterObjectSet>,
-) -> RollbackError {
+fn unknown<'a>(number: i64, kept: impl Iterator<Item = &'a ClusterObjectSet>) -> RollbackError {
     let numbers: Vec<_> = kept.map(|set| set.spec.revision.to_string()).collect();
     let kept = match numbers.as_slice() {
         [] => "none is kept".to_owned(),
         numbers => format!("kept are {}", numbers.join(", ")),
     };
     RollbackError::Unknown { number, kept }
-}
-
-fn reverting<'a>(
-    wanted: &Policy,
-    revisions: &'a [ClusterObjectSet],
-    failed: &'a ClusterObjectSet,
-) -> Option<Return<'a>> {
-    let is_return = Origin::of(failed).content_of.is_some();
-    let source = states(revisions).installed?;
-    (wanted.reverts && !is_return).then_some(Return {
-        source,
-        failed: Some(failed),
-        is_made: false,
-    })
 }
 
 /// Returns the newest revision, if it took the place of a rollout of `target` that failed and
@@ -116,18 +102,6 @@ pub fn reverted<'a>(
         failed: None,
         is_made: true,
     })
-}
-
-/// Returns the bundle that an extension has whatever the catalogs say: one that is gone back to, or
-/// one whose rollout continues unless it gives way.
-pub fn settled_on(
-    extension: &ClusterExtension,
-    back: Option<&Return<'_>>,
-    revisions: &[ClusterObjectSet],
-    now: Timestamp,
-) -> Option<Rollout> {
-    let back = back.map(|back| Rollout::back_to(BundleRecord::of(back.source)));
-    back.or_else(|| ongoing_rollout(extension, revisions, now))
 }
 
 impl Return<'_> {

@@ -35,13 +35,6 @@ pub struct Unfinished {
     pub is_as_asked: bool,
 }
 
-impl Rollout {
-    /// Returns a bundle that nothing takes the place of.
-    pub(super) fn back_to(bundle: BundleRecord) -> Self {
-        Self { bundle, is_return: true, stalled: None, before: None }
-    }
-}
-
 /// Returns the version that is being rolled out, as `status.update` has it, unless it is that of the
 /// installed bundle. `offered` is the newest that the catalogs have.
 pub fn under_way(revisions: &[ClusterObjectSet], offered: Option<String>) -> Option<UpdateStatus> {

@@ -110,17 +110,9 @@ mod tests {
     }
 
     fn question(annotations: &[(&str, &str)]) -> Question {
-        Question {
-            filter: olm_api::CatalogFilter::default(),
-            policy: Policy::example(annotations),
-            installed: Some(BundleRecord::example("1.0.0")),
-            came_from: None,
-            rolling: None,
-            unfinished: None,
-            left: None,
-            taken_over: None,
-            now: WRITTEN.parse().unwrap(),
-        }
+        let (filter, policy) = (olm_api::CatalogFilter::default(), Policy::example(annotations));
+        let installed = Some(BundleRecord::example("1.0.0"));
+        Question { installed, ..Question::new(filter, policy, WRITTEN.parse().unwrap()) }
     }
 
     fn answer(goal: Result<Goal, DecisionError>, update: &Value) -> Answer {

@@ -21,15 +21,9 @@ pub struct Windows(Vec<Window>);
 struct Window {
     days: Vec<Weekday>,
     opens: Time,
-    closes: Closes,
+    /// On the next day, where that is not later than it opens.
+    closes: Time,
     zone: TimeZone,
-}
-
-/// When a window closes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Closes {
-    SameDay(Time),
-    NextDay(Time),
 }
 
 /// A text that names no windows.
@@ -111,12 +105,8 @@ impl Window {
         let (opens, closes) = span.split_once('-').ok_or(Problem::Form)?;
         let opens = time(opens)?;
         let closes = match closes {
-            "24:00" => Closes::NextDay(Time::midnight()),
-            closes => match time(closes)? {
-                closes if closes == opens => return Err(Problem::Empty),
-                closes if closes < opens => Closes::NextDay(closes),
-                closes => Closes::SameDay(closes),
-            },
+            "24:00" => Time::midnight(),
+            closes => Some(time(closes)?).filter(|it| *it != opens).ok_or(Problem::Empty)?,
         };
         Ok(Self {
             days: days
@@ -140,11 +130,8 @@ impl Window {
             let instant = self.zone.to_ambiguous_timestamp(date.to_datetime(time));
             instant.compatible().ok()
         };
-        let closes = match self.closes {
-            Closes::SameDay(time) => at(day, time),
-            Closes::NextDay(time) => at(day.tomorrow().ok()?, time),
-        };
-        let (opens, closes) = (at(day, self.opens)?, closes?);
+        let last = if self.closes > self.opens { day } else { day.tomorrow().ok()? };
+        let (opens, closes) = (at(day, self.opens)?, at(last, self.closes)?);
         (opens < closes).then_some((opens, closes))
     }
 }

@@ -262,7 +262,10 @@ pub fn is_approvable(word: &str) -> bool {
 pub fn reported(extension: &ClusterExtension) -> Vec<&'static Holder> {
     let seen = extension.status.as_ref();
     let update = seen.and_then(|status| status.update.as_ref());
-    let update = update.map(of_update).filter(|reason| !is_told_elsewhere(*reason));
+    // The other reasons hold nothing, or are also those of a condition, which may be newer.
+    let is_told_here =
+        |reason: &Reason| !matches!(reason, Reason::RollingOut | Reason::Retrying | Reason::Paused);
+    let update = update.map(of_update).filter(is_told_here);
     holders(conditioned(extension).into_iter().chain(update))
 }
 
@@ -290,12 +293,6 @@ fn conditioned(extension: &ClusterExtension) -> Vec<Reason> {
         (stays || ready.status == status::FALSE).then_some(reason)
     }));
     found
-}
-
-/// Returns whether the reason of `status.update` holds nothing, or is also that of a condition,
-/// which may be newer.
-fn is_told_elsewhere(reason: Reason) -> bool {
-    matches!(reason, Reason::RollingOut | Reason::Retrying | Reason::Paused)
 }
 
 /// Returns why a newer version is not taken.
