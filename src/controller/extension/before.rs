@@ -1,8 +1,5 @@
 //! Installations of earlier upstream versions: releases of Helm, and revisions of v1.6 to v1.8.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
@@ -14,6 +11,7 @@ use olm_core::error::{Classify, Disposition};
 use olm_core::helm::{self, HelmError};
 use tokio::sync::OnceCell;
 
+use crate::by_key::ByKey;
 use crate::cluster::{RequestError, code};
 use crate::revision::WriteError;
 
@@ -35,10 +33,7 @@ pub enum TakeOverError {
          continue: {}",
         .names.join(", "), helm::adopt_earlier_revisions(.names), kind = EARLIER_KIND
     )]
-    Earlier {
-        /// Their names.
-        names: Vec<String>,
-    },
+    Earlier { names: Vec<String> },
 }
 
 /// Kind of the revisions of upstream v1.6 to v1.8.
@@ -105,7 +100,7 @@ pub(super) fn of_release(name: &str) -> ListParams {
 /// The names of the releases on the cluster. They are listed once: but for those of what OLM Classic
 /// installed, nobody makes new ones while this process leads.
 #[derive(Debug, Default)]
-pub(super) struct HelmReleases(OnceCell<Mutex<BTreeSet<String>>>);
+pub(super) struct HelmReleases(OnceCell<ByKey<()>>);
 
 impl HelmReleases {
     /// Returns whether there is a release; with `asks`, also one that was created since.
@@ -119,19 +114,19 @@ impl HelmReleases {
             let params = ListParams::default().labels(helm::INDEX_SELECTOR);
             let found = secrets.list_metadata(&params).await;
             let found = found.map_err(RequestError::doing("listing Helm releases"))?;
-            let names = found.items.iter();
-            let names = names.filter_map(|secret| secret.labels().get(helm::NAME).cloned());
-            Ok(Mutex::new(names.collect()))
+            let listed = ByKey::default();
+            for name in found.items.iter().filter_map(|secret| secret.labels().get(helm::NAME)) {
+                listed.put(name, Some(()));
+            }
+            Ok(listed)
         });
         let listed = listed.await?;
-        let locked = || listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if locked().contains(name) || !asks {
-            return Ok(locked().contains(name));
+        let is_listed = listed.get(name).is_some();
+        if is_listed || !asks {
+            return Ok(is_listed);
         }
         let found = self.is_there(secrets, name).await?;
-        if found {
-            locked().insert(name.to_owned());
-        }
+        listed.put(name, found.then_some(()));
         Ok(found)
     }
 
@@ -148,7 +143,7 @@ impl HelmReleases {
 
     pub(super) fn forget(&self, name: &str) {
         if let Some(listed) = self.0.get() {
-            listed.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            listed.put(name, None);
         }
     }
 }

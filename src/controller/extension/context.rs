@@ -114,23 +114,14 @@ impl Context {
         self.discovery.changed();
     }
 
-    /// Returns the extensions whose bundle the present credentials and files may be enough for, and
-    /// forgets their delays.
-    pub(super) fn mended(&self) -> Vec<String> {
-        let names = self.kept.pull_state.mended(self.credentials.version());
+    /// Returns those of the `wanted` extensions whose bundle the present credentials and files may be
+    /// enough for, and forgets their delays.
+    pub(super) fn mended(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let names = self.kept.pull_state.mended(self.credentials.version(), wanted);
         for name in &names {
             self.reconciler.succeeded(name);
         }
         names
-    }
-
-    /// The same for one extension; the others are left to whoever asks for all.
-    pub(super) fn is_mended(&self, name: &str) -> bool {
-        let is_mended = self.kept.pull_state.is_mended(name, self.credentials.version());
-        if is_mended {
-            self.reconciler.succeeded(name);
-        }
-        is_mended
     }
 
     /// Replaces the status, if it differs from the one that was read.

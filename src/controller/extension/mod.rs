@@ -249,7 +249,7 @@ fn error_policy(
     let name = object.name_any();
     let delay = ctx.reconciler.retry(&name, error);
     // What is configured has changed while the image was pulled.
-    if error.is_of_pull() && ctx.is_mended(&name) {
+    if error.is_of_pull() && !ctx.mended(|failed| failed == name).is_empty() {
         return Action::requeue(Duration::ZERO);
     }
     Action::requeue(delay)

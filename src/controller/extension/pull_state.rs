@@ -45,20 +45,12 @@ impl PullState {
         self.failed.put(extension, self.begun.put(extension, None).filter(|_| failed));
     }
 
-    /// Returns the extensions whose pull failed with another version of credentials and files, each
-    /// once: what fails again has to fail with a pull of its own.
-    pub(super) fn mended(&self, version: u64) -> Vec<String> {
-        self.failed.lock().extract_if(|_, with| *with != version).map(|(name, _)| name).collect()
-    }
-
-    /// The same for one extension.
-    pub(super) fn is_mended(&self, extension: &str, version: u64) -> bool {
+    /// Returns those of the `wanted` extensions whose pull failed with another version of credentials and
+    /// files, each once: what fails again has to fail with a pull of its own.
+    pub(super) fn mended(&self, version: u64, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let mut failed = self.failed.lock();
-        let is_mended = failed.get(extension).is_some_and(|with| *with != version);
-        if is_mended {
-            failed.remove(extension);
-        }
-        is_mended
+        let mended = failed.extract_if(|name, with| wanted(name) && *with != version);
+        mended.map(|(name, _)| name).collect()
     }
 
     /// Drops what is remembered of an extension that is gone.
@@ -117,22 +109,22 @@ mod tests {
         pull("failed", 1, true);
         pull("went", 1, true);
         pull("went", 1, false);
-        assert_eq!(state.mended(1), [""; 0]);
-        assert_eq!(state.mended(2), ["failed"]);
-        assert_eq!(state.mended(2), [""; 0]);
+        let mended = |version| state.mended(version, |_| true);
+        assert_eq!(mended(1), [""; 0]);
+        assert_eq!(mended(2), ["failed"]);
+        assert_eq!(mended(2), [""; 0]);
         // A pull goes on with what it began with, however often it is looked at.
         state.begin("failed", 2);
         state.begin("failed", 3);
         state.end("failed", true);
-        assert_eq!(state.mended(2), [""; 0]);
-        assert!(!state.is_mended("failed", 2));
+        assert_eq!(mended(2), [""; 0]);
         pull("other", 2, true);
         // Whoever asks for one leaves the others.
-        assert!(state.is_mended("other", 3));
-        assert!(!state.is_mended("other", 3));
-        assert_eq!(state.mended(3), ["failed"]);
+        assert_eq!(state.mended(3, |name| name == "other"), ["other"]);
+        assert_eq!(mended(3), ["failed"]);
+        pull("failed", 3, true);
         state.forget("failed");
-        assert_eq!(state.mended(2), [""; 0]);
+        assert_eq!(mended(4), [""; 0]);
     }
 
     #[test]

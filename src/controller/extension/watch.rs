@@ -136,7 +136,7 @@ pub async fn run(
 fn mended(ctx: &Arc<Context>) -> BoxStream<'static, String> {
     let credentials = Arc::clone(ctx);
     let changes = ctx.credentials.changes();
-    changes.flat_map(move |()| futures::stream::iter(credentials.mended())).boxed()
+    changes.flat_map(move |()| futures::stream::iter(credentials.mended(|_| true))).boxed()
 }
 
 /// Watches all extensions; who changed one is recorded with its next revision. What is kept of one
