@@ -82,7 +82,7 @@ async fn put_operator_condition(gate: &Gate, upgradeable: &Condition) -> anyhow:
     patched.map(drop).map_err(ApiError).context("writing OLM cluster")
 }
 
-/// Writes the conditions, if they differ from what is there, and returns all of them.
+/// Writes the conditions, if they differ from what is there, and returns them.
 async fn put(
     api: &Api<DynamicObject>,
     name: &str,
@@ -100,7 +100,10 @@ async fn put(
     let versions = version.map(|version| json!([{"name": "operator", "version": version}]));
     let now = Timestamp::now();
     let mut changed = versions.as_ref().is_some_and(|new| before.get("versions") != Some(new));
-    for statement in operator_conditions(verdict, degraded) {
+    let statements = operator_conditions(verdict, degraded);
+    // The others are somebody else's.
+    conditions.retain(|found| statements.iter().any(|own| own.type_ == found.type_));
+    for statement in statements {
         changed |= statement.put(&mut conditions, None, now);
     }
     if !changed {
@@ -114,7 +117,7 @@ async fn put(
             "verdict changed"
         );
     }
-    let mut status = json!({"conditions": ours(&conditions), "relatedObjects": related()});
+    let mut status = json!({"conditions": conditions, "relatedObjects": related()});
     if let Some(versions) = versions {
         status["versions"] = versions;
     }
@@ -136,17 +139,6 @@ async fn create(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject, k
     });
     let params = PatchParams::apply(keys::manager::UPGRADE_GATE);
     api.patch(name, &params, &Patch::Apply(operator)).await
-}
-
-/// Keeps the four conditions that are ours.
-fn ours(conditions: &[Condition]) -> Vec<&Condition> {
-    let types = [
-        clusteroperator::AVAILABLE,
-        clusteroperator::PROGRESSING,
-        clusteroperator::DEGRADED,
-        clusteroperator::UPGRADEABLE,
-    ];
-    conditions.iter().filter(|condition| types.contains(&condition.type_.as_str())).collect()
 }
 
 /// Returns the `ClusterOperator` to write: `olm`, unless somebody else keeps its verdict.

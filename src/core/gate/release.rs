@@ -11,9 +11,7 @@ use crate::version::Version;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MinorRelease {
-    /// Major version.
     pub major: u64,
-    /// Minor version.
     pub minor: u64,
 }
 
@@ -48,14 +46,8 @@ impl FromStr for MinorRelease {
 
     /// Reads `<major>.<minor>`; a patch, pre-release or build behind it does not count.
     fn from_str(text: &str) -> Result<Self, NotARelease> {
-        if let Some(release) = Self::of_cluster(text) {
-            return Ok(release);
-        }
-        let (major, minor) = text.split_once('.').ok_or(NotARelease)?;
-        match (major.parse(), minor.parse()) {
-            (Ok(major), Ok(minor)) => Ok(Self::new(major, minor)),
-            _ => Err(NotARelease),
-        }
+        let found = Self::of_cluster(text).or_else(|| Self::of_cluster(&format!("{text}.0")));
+        found.ok_or(NotARelease)
     }
 }
 
