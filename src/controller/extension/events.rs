@@ -49,54 +49,43 @@ fn key(notice: &Notice) -> (Reason, String) {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     const A: Reason = Reason::ContentChanged;
     const B: Reason = Reason::NextMajorHeld;
 
-    fn notice(reason: Reason, note: &str) -> Notice {
-        Notice { is_warning: false, reason, note: note.to_owned() }
-    }
+    /// Notices that the catalogs' answer was part of or not, and how many of them are new.
+    type Step = (bool, Vec<(Reason, &'static str)>, usize);
 
-    #[test]
-    fn what_stays_the_case_is_told_once() {
-        let published = PublishedNotices::default();
-        let both = || vec![notice(A, "a"), notice(B, "b")];
-        assert_eq!(published.changed("1", both()).len(), 2);
-        assert_eq!(published.changed("1", both()), []);
-        let other = notice(B, "other");
-        let changed = published.changed("1", vec![notice(A, "a"), other.clone()]);
-        assert_eq!(changed, [other]);
-    }
+    const ALL: bool = true;
+    const SOME: bool = false;
 
-    #[test]
-    fn two_texts_of_one_reason_are_told_once_each() {
+    #[rstest]
+    #[case::what_stays_is_told_once(vec![
+        (ALL, vec![(A, "a"), (B, "b")], 2), (ALL, vec![(A, "a"), (B, "b")], 0), (ALL, vec![(A, "a"), (B, "c")], 1)])]
+    #[case::two_texts_of_one_reason(vec![
+        (ALL, vec![(A, "a"), (A, "b")], 2), (ALL, vec![(A, "a"), (A, "b")], 0), (SOME, vec![(A, "a"), (A, "b")], 0),
+        (SOME, vec![(A, "c")], 1), (SOME, vec![(A, "a")], 1)])]
+    #[case::what_is_added_leaves_the_rest(vec![
+        (ALL, vec![(A, "a")], 1), (SOME, vec![(B, "b")], 1), (SOME, vec![(B, "b")], 0), (SOME, vec![], 0),
+        (ALL, vec![(A, "a"), (B, "b")], 0)])]
+    #[case::what_begins_again_is_told_again(vec![
+        (ALL, vec![(A, "a")], 1), (ALL, vec![], 0), (ALL, vec![(A, "a")], 1)])]
+    fn a_notice_is_published_when_it_begins_and_when_its_text_changes(#[case] steps: Vec<Step>) {
+        let notice = |(reason, note): &(Reason, &str)| Notice {
+            is_warning: false,
+            reason: *reason,
+            note: (*note).to_owned(),
+        };
         let published = PublishedNotices::default();
-        let both = || vec![notice(A, "a"), notice(A, "b")];
-        assert_eq!(published.changed("1", both()).len(), 2);
-        assert_eq!(published.changed("1", both()), []);
-        assert_eq!(published.added("1", both()), []);
-        assert_eq!(published.added("1", vec![notice(A, "c")]).len(), 1);
-        assert_eq!(published.added("1", vec![notice(A, "a")]).len(), 1);
-    }
-
-    #[test]
-    fn what_is_added_leaves_the_rest_remembered() {
-        let published = PublishedNotices::default();
-        assert_eq!(published.changed("1", vec![notice(A, "a")]).len(), 1);
-        assert_eq!(published.added("1", vec![notice(B, "b")]).len(), 1);
-        assert_eq!(published.added("1", vec![notice(B, "b")]), []);
-        assert_eq!(published.added("1", Vec::new()), []);
-        let both = vec![notice(A, "a"), notice(B, "b")];
-        assert_eq!(published.changed("1", both), []);
-    }
-
-    #[test]
-    fn what_ends_and_begins_again_is_told_again() {
-        let published = PublishedNotices::default();
-        assert_eq!(published.changed("1", vec![notice(A, "a")]).len(), 1);
-        assert_eq!(published.changed("1", Vec::new()), []);
-        assert_eq!(published.changed("1", vec![notice(A, "a")]).len(), 1);
-        assert_eq!(published.changed("2", vec![notice(A, "a")]).len(), 1);
+        published.changed("2", vec![notice(&(A, "a"))]);
+        for (is_all, notices, new) in &steps {
+            let now = notices.iter().map(notice).collect();
+            let told =
+                if *is_all { published.changed("1", now) } else { published.added("1", now) };
+            assert_eq!(told.len(), *new, "{told:?}");
+        }
     }
 }

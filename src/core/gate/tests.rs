@@ -158,21 +158,15 @@ fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_e
     assert_eq!(got.message.strip_prefix(chain), Some(json_error));
 }
 
-// applying.md i11
-#[test]
-fn before_everything_is_read_nothing_is_promised() {
-    let got = verdict(Cluster::NotRead, &[], &BTreeMap::new());
-    assert_eq!((got.status, got.reason.as_str()), ("Unknown", "NoData"));
-}
-
-// applying.md 9.7
+// applying.md i11, 9.7
 #[rstest]
-#[case(None)]
-#[case(Some("v4.18.0"))]
-#[case(Some("4.18"))]
-fn an_unreadable_cluster_version_is_unknown(#[case] version: Option<&str>) {
-    let got = verdict(Cluster::At(version), &[], &BTreeMap::new());
-    assert_eq!((got.status, got.reason.as_str()), ("Unknown", "ClusterVersionUnknown"));
+#[case::not_everything_is_read(Cluster::NotRead, "NoData")]
+#[case::no_version(Cluster::At(None), "ClusterVersionUnknown")]
+#[case::prefix(Cluster::At(Some("v4.18.0")), "ClusterVersionUnknown")]
+#[case::two_numbers(Cluster::At(Some("4.18")), "ClusterVersionUnknown")]
+fn of_an_unknown_cluster_nothing_is_promised(#[case] cluster: Cluster<'_>, #[case] reason: &str) {
+    let got = verdict(cluster, &[], &BTreeMap::new());
+    assert_eq!((got.status, got.reason.as_str()), ("Unknown", reason));
 }
 
 // applying.md 9.7

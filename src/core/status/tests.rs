@@ -7,17 +7,13 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn say(message: &str) -> Statement {
-    retrying(message)
-}
-
 #[test]
 fn transition_time_moves_with_the_status_alone() {
     let mut conditions = Vec::new();
-    assert!(say("a").put(&mut conditions, Some(1), at(1)));
-    assert!(!say("a").put(&mut conditions, Some(1), at(2)));
+    assert!(retrying("a").put(&mut conditions, Some(1), at(1)));
+    assert!(!retrying("a").put(&mut conditions, Some(1), at(2)));
     assert_eq!(conditions[0].last_transition_time, Time(at(1)));
-    assert!(say("b").put(&mut conditions, Some(1), at(2)));
+    assert!(retrying("b").put(&mut conditions, Some(1), at(2)));
     assert_eq!(conditions[0].last_transition_time, Time(at(1)));
     assert!(terminal(Reason::Blocked, "b").put(&mut conditions, Some(1), at(3)));
     assert_eq!(conditions[0].last_transition_time, Time(at(3)));
@@ -27,8 +23,8 @@ fn transition_time_moves_with_the_status_alone() {
 #[test]
 fn a_new_generation_is_a_change() {
     let mut conditions = Vec::new();
-    say("a").put(&mut conditions, Some(1), at(1));
-    assert!(say("a").put(&mut conditions, Some(2), at(2)));
+    retrying("a").put(&mut conditions, Some(1), at(1));
+    assert!(retrying("a").put(&mut conditions, Some(2), at(2)));
     assert_eq!(conditions[0].observed_generation, Some(2));
     assert_eq!(conditions[0].last_transition_time, Time(at(1)));
 }
@@ -37,7 +33,7 @@ fn a_new_generation_is_a_change() {
 #[test]
 fn times_have_no_fraction() {
     let mut conditions = Vec::new();
-    say("a").put(&mut conditions, None, Timestamp::new(7, 900).unwrap());
+    retrying("a").put(&mut conditions, None, Timestamp::new(7, 900).unwrap());
     assert_eq!(conditions[0].last_transition_time, Time(at(7)));
 }
 
@@ -61,7 +57,7 @@ fn a_copied_condition_brings_its_own_time() {
 #[case::four_bytes("🦀", 10_001)]
 fn a_long_message_is_cut_and_says_so(#[case] unit: &str, #[case] times: usize) {
     let mut conditions = Vec::new();
-    say(&unit.repeat(times)).put(&mut conditions, None, at(0));
+    retrying(&unit.repeat(times)).put(&mut conditions, None, at(0));
     let message = &conditions[0].message;
     assert!(message.len() <= MESSAGE_LIMIT && message.len() > MESSAGE_LIMIT - 4);
     assert!(message.ends_with("\n\n... [message truncated]"));
