@@ -161,7 +161,7 @@ impl Attempt<'_> {
     fn in_use(&self, resolved: &Resolved) -> Vec<Digest> {
         let active =
             self.revisions.iter().filter(|set| set.spec.lifecycle_state == LifecycleState::Active);
-        let recorded = active.filter_map(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
+        let recorded = active.filter_map(|set| set.annotation(annotation::BUNDLE_DIGEST));
         let recorded = recorded.filter_map(|digest| digest.parse().ok());
         recorded.chain([resolved.digest().clone()]).collect()
     }

@@ -22,7 +22,6 @@ const MAX_BYTES: usize = 64 << 20;
 /// The rendered content of a bundle in one extension.
 #[derive(Debug)]
 pub(super) struct BundleContent {
-    /// The objects, in phases.
     pub(super) phases: Vec<Phase>,
     /// The bundle's properties, as its annotation holds them.
     pub(super) properties: Option<String>,

@@ -29,9 +29,9 @@ impl Attempt<'_> {
 
     /// Returns whether the newest revision records the same copies.
     pub(super) fn records(&self, offered: &Offered) -> bool {
-        let annotations = newest(self.revisions).and_then(|set| set.metadata.annotations.as_ref());
-        let recorded = annotations.and_then(|all| all.get(annotation::COPIED_PULL_SECRETS));
-        recorded == offered.record().as_ref()
+        let newest = newest(self.revisions);
+        let recorded = newest.and_then(|set| set.annotation(annotation::COPIED_PULL_SECRETS));
+        recorded == offered.record().as_deref()
     }
 
     /// Brings the copies up to date, and removes those of Secrets that are not offered any more; of

@@ -86,11 +86,9 @@ impl Enacted {
 /// A revision and the certificates it needs.
 pub(super) struct RevisionPlan<'a> {
     pub(super) policy: &'a Policy,
-    /// Its bundle.
     pub(super) target: &'a BundleRecord,
     /// The installed objects, if more rights than theirs have to be approved.
     pub(super) present: Option<Vec<Object>>,
-    /// Its origin.
     pub(super) origin: Origin,
     pub(super) desired: Desired,
     pub(super) certificates: Certificates,
@@ -122,9 +120,9 @@ impl Attempt<'_> {
             }
             Err(error) => return Err(failed(error)),
         };
-        let recorded = newest.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
+        let recorded = newest.and_then(|set| set.annotation(annotation::BUNDLE_DIGEST));
         let offered = resolved.digest().to_string();
-        if let Some(note) = retagged(policy, recorded.map(String::as_str), &offered) {
+        if let Some(note) = retagged(policy, recorded, &offered) {
             return Ok(Enacted::kept(note, None));
         }
         if let Some(newest) = newest {

@@ -101,10 +101,8 @@ pub enum ExtensionError {
     /// The chosen bundle cannot be installed.
     #[error("error for resolved bundle {} with version {}", quote(name), quote(version))]
     Bundle {
-        /// Name of the bundle.
         name: String,
         version: String,
-        /// The cause.
         #[source]
         cause: Box<ContentError>,
     },

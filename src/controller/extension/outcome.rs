@@ -21,7 +21,6 @@ pub(super) struct Outcome {
     pub(super) revisions: Option<Vec<ClusterObjectSet>>,
     /// The answer of the catalogs; absent if they were not queried.
     pub(super) answer: Option<Answer>,
-    /// The result of enacting.
     pub(super) enacted: Enacted,
     /// Whether nothing is applied, because the annotation says so.
     pub(super) paused: bool,

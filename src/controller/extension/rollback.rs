@@ -3,7 +3,6 @@
 //!
 //! Source: applying.md 10 (F10, F23).
 
-use kube::ResourceExt as _;
 use olm_api::ClusterObjectSet;
 use olm_api::keys::annotation;
 use olm_cluster::content;
@@ -50,7 +49,7 @@ impl Attempt<'_> {
         let certificates = self.certificates_of(source, &requests).await;
         let certificates = certificates.map_err(|error| failed(error.into()))?;
         renew_trust(&mut phases, &requests, &certificates);
-        let recorded = |key: &str| back.source.annotations().get(key).map(String::as_str);
+        let recorded = |key: &str| back.source.annotation(key);
         let source = RevisionSource {
             bundle: &target,
             digest: recorded(annotation::BUNDLE_DIGEST).unwrap_or_default(),

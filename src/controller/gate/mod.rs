@@ -73,9 +73,7 @@ pub struct Gate {
 
 /// What this process has watches of for other reasons.
 pub struct Known {
-    /// The extensions.
     pub extensions: Store<DeserializeGuard<ClusterExtension>>,
-    /// Their revisions.
     pub revisions: Arc<KnownRevisions>,
 }
 

@@ -164,7 +164,7 @@ mod tests {
         };
         let plan = of(&none, "sha256:a", &[hook("a", "x"), hook("b", "x")]);
         let approved = format!("1.0.0@{plan}");
-        Policy::example(&[(policy::APPROVE, &approved)]);
+        Policy::example(&[(policy::APPROVE, approved.as_str())]);
         let turned = of(&none, "sha256:a", &[hook("b", "x"), hook("a", "other CA")]);
         assert_eq!(plan, turned);
         let configured = extension(&json!({"watchNamespace": "w"}));

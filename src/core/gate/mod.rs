@@ -34,9 +34,7 @@ mod tests;
 /// installed bundle still runs (applying.md 9.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bundle<'a> {
-    /// Name of the `ClusterExtension`.
     pub extension: &'a str,
-    /// Name of the bundle.
     pub name: &'a str,
     /// Annotation `olm.properties` of the revision, if it has one.
     pub properties: Option<&'a str>,

@@ -172,7 +172,6 @@ pub fn content_changed(phases: &[(&ObservedPhase, &ObservedPhase)]) -> String {
 /// An object that has another owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collision {
-    /// Identity of the object.
     pub object: Identity,
     /// The controller of the object, if it has one.
     pub owner: Option<OwnerReference>,

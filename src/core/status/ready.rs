@@ -14,7 +14,6 @@ use super::{Statement, find, is_true, object_set, remove_condition};
 pub struct Note {
     /// Reason of `Ready` while everything is well.
     pub reason: Reason,
-    /// Text of the explanation.
     pub message: String,
 }
 

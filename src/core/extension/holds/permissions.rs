@@ -75,7 +75,6 @@ impl Judgement {
 /// A judgement, of whom, and whether it counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a> {
-    /// What is known.
     pub judgement: &'a Judgement,
     pub account: &'a Account,
     /// Whether the revision waits for rights that are missing.
