@@ -216,7 +216,7 @@ impl InstallArgs {
     }
 
     /// Returns the extension.
-    fn extension(&self, account: &Account) -> anyhow::Result<Object> {
+    fn extension(&self, account: &Account, inline: Option<&Value>) -> anyhow::Result<Object> {
         let given = self.annotations().into_iter();
         let annotations: BTreeMap<_, _> =
             given.filter_map(|(key, value)| Some((key, value.as_ref()?))).collect();
@@ -224,7 +224,7 @@ impl InstallArgs {
         if !annotations.is_empty() {
             object["metadata"]["annotations"] = json!(annotations);
         }
-        if let Some(inline) = self.rendering.configuration()? {
+        if let Some(inline) = inline {
             object["spec"]["config"] = json!({"configType": "Inline", "inline": inline});
         }
         Object::from_value(object).context("an extension is an object")
@@ -300,7 +300,7 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     };
     let account = args.account(namespace);
     let rendering = args.rendering.of_new(Some(cluster), Some(args.name())).await?;
-    let rendering = rendering.with_copies(Some(cluster)).await?;
+    let rendering = rendering.with_copies(Some(cluster)).await;
     let installed = rendering.installed(&bundle, namespace)?;
     let objects = BundleObjects { name: &name, objects: &installed };
     let rights = args.rights();
@@ -314,7 +314,7 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
         Object::from_value(json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": namespace}}))
     });
-    let extension = args.extension(&account)?;
+    let extension = args.extension(&account, rendering.inline.as_ref())?;
     let written = made.flatten().into_iter().chain(given).chain([extension]);
     Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed })
 }

@@ -51,9 +51,9 @@ pub(crate) struct Rendering {
     /// File with the configuration of the extension, as in `spec.config.inline`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The configuration of an extension, where the flags give none.
+    /// The configuration, from the flags or of an extension.
     #[arg(skip)]
-    inline: Option<Value>,
+    pub(crate) inline: Option<Value>,
     /// The additions for the extension with this name or, without a name, with the name of the
     /// package.
     #[arg(skip)]
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) 
         None => (args.place.require()?, args.rendering.of_new(cluster.as_ref(), None).await?),
         Some(it) => {
             let namespace = args.place.namespace.as_deref().unwrap_or(&it.namespace);
-            (namespace, args.rendering.of_extension(it))
+            (namespace, args.rendering.of_extension(it)?)
         }
     };
     if let Some(cluster) = &cluster {
@@ -104,13 +104,13 @@ pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) 
 
 impl Rendering {
     /// Returns the options of rendering for an extension, unless flags override them.
-    pub(crate) fn of_extension(&self, extension: &Installation) -> Self {
-        Self {
-            inline: extension.inline.clone(),
+    pub(crate) fn of_extension(&self, extension: &Installation) -> anyhow::Result<Self> {
+        Ok(Self {
+            inline: self.configuration(extension.inline.clone())?,
             additions: (extension.additions.clone(), Some(extension.name.clone())),
             webhook_certificates: self.webhook_certificates.or(extension.certificates.map(Some)),
             ..self.clone()
-        }
+        })
     }
 
     /// Returns the same with these proxies.
@@ -119,11 +119,10 @@ impl Rendering {
     }
 
     /// Returns the same with the pull secrets that the controller of a cluster copies.
-    pub(crate) async fn with_copies(self, cluster: Option<&Cluster>) -> anyhow::Result<Self> {
-        let Some(cluster) = cluster else { return Ok(self) };
-        let named = pull_secrets(self.configuration()?.as_ref());
-        let copies = Some(cluster.copied(named).await);
-        Ok(Self { copies, ..self })
+    pub(crate) async fn with_copies(self, cluster: Option<&Cluster>) -> Self {
+        let Some(cluster) = cluster else { return self };
+        let copies = Some(cluster.copied(pull_secrets(self.inline.as_ref())).await);
+        Self { copies, ..self }
     }
 
     /// Returns whether the flags ask for what the controller does not read.
@@ -142,14 +141,19 @@ impl Rendering {
             Some(cluster) => cluster.settings().await?.controller.defaults().additions,
             None => Additions::default(),
         };
-        Ok(Self { additions: (additions, extension.map(str::to_owned)), ..self.clone() })
+        Ok(Self {
+            inline: self.configuration(None)?,
+            additions: (additions, extension.map(str::to_owned)),
+            ..self.clone()
+        })
     }
 
-    /// Returns the configuration of the file, with the value of the flag `--watch-namespace`.
-    pub(crate) fn configuration(&self) -> anyhow::Result<Option<Value>> {
+    /// Returns the configuration of the file or, without one, this; with the value of the flag
+    /// `--watch-namespace`. A pipe is a file that can be read only once.
+    fn configuration(&self, otherwise: Option<Value>) -> anyhow::Result<Option<Value>> {
         let file = match &self.config {
             Some(path) => read_configuration(path)?,
-            None => self.inline.clone(),
+            None => otherwise,
         };
         let Some(namespace) = self.watch_namespace.as_deref().filter(|name| !name.is_empty())
         else {
@@ -201,7 +205,7 @@ impl Rendering {
         };
         let copies = match &self.copies {
             Some(copies) => copies.clone(),
-            None => pull_secrets(self.configuration()?.as_ref()),
+            None => pull_secrets(self.inline.as_ref()),
         };
         let mut objects: Vec<Object> = Vec::new();
         for issuer in issuers {
@@ -224,10 +228,9 @@ impl Rendering {
         namespace: &str,
         issuer: Issuer,
     ) -> anyhow::Result<Rendered> {
-        let inline = self.configuration()?;
         let settings = Settings {
             install_namespace: namespace,
-            inline: inline.as_ref(),
+            inline: self.inline.as_ref(),
             features: Features::default(),
             role_placement: self.role_placement,
             // The CA of the controller is not known here, so `caBundle` is left out.

@@ -371,8 +371,9 @@ impl<'a> World<'a> {
             additions,
             installed: None,
         });
-        let rendering = rendering.with_proxies(proxies).with_copies(Some(self.cluster)).await;
-        let rendered = rendering.and_then(|it| it.installed(&bundle, namespace)).map_err(failed)?;
+        let rendering = rendering.map_err(failed)?.with_proxies(proxies);
+        let rendering = rendering.with_copies(Some(self.cluster)).await;
+        let rendered = rendering.installed(&bundle, namespace).map_err(failed)?;
         let name = offered.name.as_str();
         let both = [&rendered, &kept].map(|objects| BundleObjects { name, objects });
         let options = Options { stable: self.follow, ..Options::default() };

@@ -180,10 +180,10 @@ pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) ->
     let loaded = load(&targets, &args.lookup, cluster.as_ref(), upgrade).await?;
     let extension = loaded.extension.as_ref().map(|it| it.name.clone());
     let rendering = match &loaded.extension {
-        Some(extension) => args.rendering.of_extension(extension),
+        Some(extension) => args.rendering.of_extension(extension)?,
         None => args.rendering.of_new(cluster.as_ref(), None).await?,
     };
-    let rendering = rendering.with_copies(cluster.as_ref()).await?;
+    let rendering = rendering.with_copies(cluster.as_ref()).await;
     let mut subjects = subjects(&args, loaded, &rendering)?;
     if let (Some(cluster), false) = (&cluster, subjects.stable) {
         // What cannot be read has none.
