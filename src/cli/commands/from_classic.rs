@@ -74,17 +74,21 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
         });
         (files?, Vec::new())
     };
-    if unread.is_empty() && objects.iter().all(|it| it.kind() != "Subscription") {
-        let others = objects.iter().any(|it| it.group() == GROUP) && args.subscriptions.is_empty();
-        anyhow::ensure!(others, "no Subscriptions found");
-        notice("note: no Subscriptions found");
+    for why in &unread {
+        notice(&format!("warning: {why}"));
     }
-    let mut answer = Classic::new(&objects).convert(&args.subscriptions);
-    for name in &args.subscriptions {
-        if objects.iter().filter(|it| it.kind() == "Subscription").all(|it| it.name() != name) {
-            anyhow::bail!("there is no Subscription {name:?}");
+    let found = || objects.iter().filter(|it| it.kind() == "Subscription");
+    if unread.is_empty() {
+        if found().next().is_none() {
+            let others = objects.iter().any(|it| it.group() == GROUP);
+            anyhow::ensure!(others && args.subscriptions.is_empty(), "no Subscriptions found");
+            notice("note: no Subscriptions found");
+        }
+        if let Some(name) = args.subscriptions.iter().find(|name| found().all(|it| it.name() != **name)) {
+            bail!("there is no Subscription {name:?}");
         }
     }
+    let mut answer = Classic::new(&objects).convert(&args.subscriptions);
     answer.migrations.retain(|migration| migration.is_decided);
     let on_terminal = std::io::stdout().is_terminal();
     if args.report || (on_terminal && !args.print && !args.follow) {
@@ -95,16 +99,7 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
     } else {
         stream(&answer, out)?;
     }
-    for why in &unread {
-        notice(&format!("warning: {why}"));
-    }
-    Ok(if !unread.is_empty() {
-        Outcome::Unknown
-    } else if answer.is_whole() {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    })
+    Ok(if unread.is_empty() { Outcome::of(!answer.is_whole(), false) } else { Outcome::Unknown })
 }
 
 /// Moves Subscriptions.
