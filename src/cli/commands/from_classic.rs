@@ -8,7 +8,6 @@ use std::io::{IsTerminal as _, Read as _};
 use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 
-use crate::commands::migrate::Moving;
 use crate::prelude::*;
 
 /// Flags of `migrate from-classic`.
@@ -17,12 +16,12 @@ use crate::prelude::*;
 pub(crate) struct FromClassicArgs {
     /// Names of Subscriptions; by default all of them
     #[arg(value_name = "SUBSCRIPTION")]
-    subscriptions: Vec<String>,
+    pub(super) subscriptions: Vec<String>,
     /// Read objects from a file instead of the cluster, from standard input with "-"; repeatable
     #[arg(short, long, value_name = "FILE|-", conflicts_with = "namespace")]
     filename: Vec<PathBuf>,
     #[command(flatten)]
-    place: InNamespace,
+    pub(super) place: InNamespace,
     /// Report how each field is converted; the default on a terminal
     #[arg(long, conflicts_with_all = ["print", "follow"])]
     report: bool,
@@ -31,22 +30,22 @@ pub(crate) struct FromClassicArgs {
     print: bool,
     /// Print the final extensions, which follow their channel; with --apply, let them follow it
     #[arg(long)]
-    follow: bool,
+    pub(super) follow: bool,
     /// Move running operators: check, back up, hand over, and detach them from OLM Classic
     #[arg(long, conflicts_with_all = ["filename", "report", "print"])]
     apply: bool,
     /// Move every Subscription that is ready
     #[arg(long, requires = "apply", conflicts_with = "subscriptions")]
-    all: bool,
+    pub(super) all: bool,
     /// Backup of everything that is changed or deleted; written first
     #[arg(long, requires = "apply", value_name = "FILE", default_value = BACKUP)]
-    backup: PathBuf,
+    pub(super) backup: PathBuf,
     #[command(flatten)]
     on: OnCluster,
     #[command(flatten)]
-    confirm: Confirm,
+    pub(super) confirm: Confirm,
     #[command(flatten)]
-    wait: Wait,
+    pub(super) wait: Wait,
 }
 
 /// The default of `--backup`.
@@ -55,7 +54,7 @@ const BACKUP: &str = "olm-classic-backup.yaml";
 /// Prints what becomes of Subscriptions; changes nothing.
 pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.apply {
-        return apply(args, global, out).await;
+        return apply(&args, global, out).await;
     }
     if args.confirm.rehearsal.output.is_some() {
         return usage("-o belongs to --apply");
@@ -103,7 +102,7 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
 }
 
 /// Moves Subscriptions.
-async fn apply(args: FromClassicArgs, global: &Global, out: &mut dyn Write) -> Ended {
+async fn apply(args: &FromClassicArgs, global: &Global, out: &mut dyn Write) -> Ended {
     if args.subscriptions.is_empty() && !args.all {
         return usage("--apply moves named Subscriptions, or --all of them");
     }
@@ -114,15 +113,7 @@ async fn apply(args: FromClassicArgs, global: &Global, out: &mut dyn Write) -> E
     if let Some(why) = unread.into_iter().next() {
         return Err(Hinted { text: why, hint: None, outcome: Outcome::Unknown }.into());
     }
-    let moving = Moving {
-        names: args.subscriptions,
-        namespace: args.place.namespace,
-        backup: args.backup,
-        follow: args.follow,
-        confirm: args.confirm,
-        wait: args.wait,
-    };
-    moving.run(&cluster, objects, global, out).await
+    args.move_running(&cluster, objects, global, out).await
 }
 
 fn report(answer: &Answer) -> Table {

@@ -10,5 +10,4 @@ mod moving;
 mod objects;
 mod rollback;
 
-pub(crate) use moving::Moving;
 pub(crate) use rollback::{RollbackArgs, run as rollback};

@@ -8,28 +8,13 @@ use super::backup::{Backup, Entry};
 use super::candidate::{Candidate, Plan, World};
 use super::objects;
 use crate::changes::ATTEMPTS;
+use crate::commands::from_classic::FromClassicArgs;
 use crate::output::Written;
 use crate::prelude::*;
 
-/// The Subscriptions to move, and the options.
-pub(crate) struct Moving {
-    /// Names of Subscriptions; all of them without names.
-    pub(crate) names: Vec<String>,
-    /// Their namespace.
-    pub(crate) namespace: Option<String>,
-    /// File of the backup.
-    pub(crate) backup: PathBuf,
-    /// Whether extensions follow their channels afterwards.
-    pub(crate) follow: bool,
-    /// The confirmation.
-    pub(crate) confirm: Confirm,
-    /// The wait.
-    pub(crate) wait: Wait,
-}
-
-impl Moving {
+impl FromClassicArgs {
     /// Checks, shows the verdicts, asks, backs up and moves. `objects` are those of Classic.
-    pub(crate) async fn run(
+    pub(crate) async fn move_running(
         &self,
         cluster: &Cluster,
         objects: Vec<Object>,
@@ -38,7 +23,7 @@ impl Moving {
     ) -> Ended {
         let (client, out) = (cluster.own_client(), &mut self.confirm.rehearsal.written(out));
         let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
-        let wanted = (self.names.as_slice(), self.namespace.as_deref(), self.follow);
+        let wanted = (self.subscriptions.as_slice(), self.place.namespace.as_deref(), self.follow);
         let (mut world, keys) = World::new(cluster, objects, &backup, wanted).await?;
         anyhow::ensure!(!keys.is_empty(), "no Subscriptions found");
         let goes_on = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
@@ -48,7 +33,7 @@ impl Moving {
             candidates = judged(&world, &keys, &backup).await?;
         }
         candidates.iter().try_for_each(|it| show(it, out))?;
-        if self.names.is_empty() {
+        if self.all {
             // What was removed since its move is in the backup only.
             candidates.retain(|it| !it.is_removed);
         }
@@ -67,7 +52,7 @@ impl Moving {
         }
         if due > 0 {
             // Whoever names one has decided about it.
-            for candidate in candidates.iter().filter(|_| self.names.is_empty()) {
+            for candidate in candidates.iter().filter(|_| self.all) {
                 if let Some(keeper) = &candidate.keeper {
                     let named = changes::named(&candidate.subscription);
                     let hint =
