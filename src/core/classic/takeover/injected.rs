@@ -6,6 +6,7 @@ use olm_api::keys::annotation::{
 };
 use serde_json::Value;
 
+use super::members;
 use crate::object::Object;
 
 /// Label of the `ConfigMap`s into which OpenShift writes the certificate authorities of the cluster.
@@ -14,38 +15,34 @@ const INJECT_TRUSTED: &str = "config.openshift.io/inject-trusted-cabundle";
 const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
 const CA_BUNDLE: &str = "caBundle";
 
-/// Removes from an object what its labels and annotations have others write, and when it was restarted.
-pub(super) fn remove(object: &mut Object) {
-    let by_service_ca = object.annotation(SERVICE_CA_INJECT).is_some();
-    let is_trusted = object.label(INJECT_TRUSTED).is_some();
+/// Removes from a running object what its labels and annotations have others write, and when it was
+/// restarted.
+pub(super) fn remove(object: &mut Value, live: &Object) {
+    let by_service_ca = live.annotation(SERVICE_CA_INJECT).is_some();
     let issuers = [CERT_MANAGER_INJECT_CA_FROM, CERT_MANAGER_INJECT_CA_FROM_SECRET];
-    let has_ca = by_service_ca || issuers.iter().any(|key| object.annotation(key).is_some());
-    let kind = object.kind().to_owned();
+    let has_ca = by_service_ca || issuers.iter().any(|key| live.annotation(key).is_some());
     let mut drop = |pointer: &str, key: &str| {
-        let (first, rest) = pointer.split_once('/').unwrap_or((pointer, ""));
-        let rest = if rest.is_empty() { String::new() } else { format!("/{rest}") };
-        let found = object.0.get_mut(first).and_then(|it| it.pointer_mut(&rest));
-        found.and_then(Value::as_object_mut).and_then(|it| it.remove(key));
+        members(object, pointer).and_then(|it| it.remove(key));
     };
-    if kind == "ConfigMap" {
-        if is_trusted {
-            drop("data", "ca-bundle.crt");
+    drop("/spec/template/metadata/annotations", RESTARTED);
+    match live.kind() {
+        "ConfigMap" => {
+            if live.label(INJECT_TRUSTED).is_some() {
+                drop("/data", "ca-bundle.crt");
+            }
+            if by_service_ca {
+                drop("/data", "service-ca.crt");
+            }
         }
-        if by_service_ca {
-            drop("data", "service-ca.crt");
+        "APIService" if has_ca => drop("/spec", CA_BUNDLE),
+        "CustomResourceDefinition" if has_ca => {
+            drop("/spec/conversion/webhook/clientConfig", CA_BUNDLE);
         }
-    }
-    drop("spec/template/metadata/annotations", RESTARTED);
-    if has_ca {
-        match kind.as_str() {
-            "APIService" => drop("spec", CA_BUNDLE),
-            "CustomResourceDefinition" => drop("spec/conversion/webhook/clientConfig", CA_BUNDLE),
-            _ => {}
-        }
-        let webhooks = object.0.get_mut("webhooks").and_then(Value::as_array_mut);
-        for webhook in webhooks.into_iter().flatten() {
-            let client = webhook.get_mut("clientConfig").and_then(Value::as_object_mut);
-            client.and_then(|it| it.remove(CA_BUNDLE));
+        _ => {
+            let webhooks = object.get_mut("webhooks").filter(|_| has_ca);
+            for webhook in webhooks.and_then(Value::as_array_mut).into_iter().flatten() {
+                members(webhook, "/clientConfig").and_then(|it| it.remove(CA_BUNDLE));
+            }
         }
     }
 }

@@ -27,10 +27,10 @@ pub use servers::{CERTIFICATE_CA, certificates, is_certificate, is_for, own, rea
 
 /// Annotation with which Kubernetes counts the revisions of a Deployment; it is not kept.
 const COUNTED: &str = "deployment.kubernetes.io/revision";
-/// Fields that the cluster fills in, by kind; they are not part of what was installed.
-const FILLED_IN: [(&str, &[&str]); 2] = [
-    ("Service", &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]),
-    ("ServiceAccount", &["secrets", "imagePullSecrets"]),
+/// Fields that the cluster fills in, by kind and place; they are not part of what was installed.
+const FILLED_IN: [(&str, &str, &[&str]); 2] = [
+    ("Service", "/spec", &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]),
+    ("ServiceAccount", "", &["secrets", "imagePullSecrets"]),
 ];
 
 /// Fields of the metadata that were installed.
@@ -474,10 +474,9 @@ pub fn lost_status<'a>(kept: &'a Object, live: &Object) -> Option<&'a Value> {
 /// Returns what an extension keeps of a running object: all that it is, without the marks of Classic
 /// and what the cluster or another controller fills in.
 pub fn content(live: &Object) -> Object {
-    let mut object = live.clone();
-    let kind = live.kind().to_owned();
-    object.0.remove("status");
-    let metadata = object.metadata_mut();
+    let mut kept = live.clone();
+    kept.0.remove("status");
+    let metadata = kept.metadata_mut();
     metadata.retain(|key, _| METADATA.contains(&key.as_str()));
     if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| !is_mark(key));
@@ -485,22 +484,23 @@ pub fn content(live: &Object) -> Object {
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.retain(|key, _| key != COUNTED && key != annotation::LAST_APPLIED);
     }
-    for (_, fields) in FILLED_IN.into_iter().filter(|(of, _)| *of == kind) {
-        for field in fields {
-            object.0.remove(*field);
-            if let Some(spec) = object.0.get_mut("spec").and_then(Value::as_object_mut) {
-                spec.remove(*field);
-            }
+    let mut kept = kept.into_value();
+    for (_, parent, fields) in FILLED_IN.iter().filter(|(kind, ..)| *kind == live.kind()) {
+        if let Some(found) = members(&mut kept, parent) {
+            // That a Service has no address was installed.
+            found.retain(|key, value| !fields.contains(&key.as_str()) || value == "None");
         }
     }
-    if let Some(spec) = object.0.get_mut("spec")
-        && let Some(template) = spec.pointer_mut("/template/metadata")
-        && let Some(template) = template.as_object_mut()
-    {
+    if let Some(template) = members(&mut kept, "/spec/template/metadata") {
         template.retain(|_, value| !value.is_null());
     }
-    injected::remove(&mut object);
-    object
+    injected::remove(&mut kept, live);
+    Object::from_value(kept).unwrap_or_else(|| live.clone())
+}
+
+/// Returns the map at a JSON pointer.
+fn members<'a>(value: &'a mut Value, pointer: &str) -> Option<&'a mut Map<String, Value>> {
+    value.pointer_mut(pointer)?.as_object_mut()
 }
 
 /// A CSV on its way out.

@@ -309,9 +309,6 @@ fn what_runs_is_kept_as_it_is() {
     assert_eq!(kept.pointer("/spec/template"), Some(&template));
     assert_eq!(kept.pointer("/metadata/labels"), Some(&json!({"app": "lamp"})));
     assert_eq!(kept.pointer("/metadata/annotations"), Some(&json!({})));
-    let service = object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
-        "spec": {"clusterIP": "10.0.0.1", "ports": []}}));
-    assert_eq!(content(&service).pointer("/spec"), Some(&json!({"ports": []})));
 }
 
 #[rstest]
@@ -333,6 +330,10 @@ fn what_runs_is_kept_as_it_is() {
     json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}}),
     json!({"spec": {"caBundle": "c", "version": "v1"}}), json!({"spec": {"version": "v1"}}))]
 #[case::of_classic("APIService", json!({}), json!({"spec": {"caBundle": "c"}}), json!({"spec": {"caBundle": "c"}}))]
+#[case::address("Service", json!({}), json!({"spec": {"clusterIP": "10.0.0.1", "ports": []}}),
+    json!({"spec": {"ports": []}}))]
+#[case::no_address("Service", json!({}), json!({"spec": {"clusterIP": "None", "clusterIPs": ["None"]}}),
+    json!({"spec": {"clusterIP": "None"}}))]
 #[case::restarted("Deployment", json!({}),
     json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "t", "a": "b"}}}}}),
     json!({"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}))]
