@@ -124,8 +124,10 @@ impl<'a> Classic<'a> {
         };
         let of_them = || self.all("Subscription").filter(counts);
         for source in self.all("CatalogSource") {
-            let names =
-                |subscription: &Object| subscription.text_at("/spec/source") == source.name();
+            let names = |subscription: &Object| {
+                subscription.text_at("/spec/source") == source.name()
+                    && subscription.text_at("/spec/sourceNamespace") == source.namespace()
+            };
             if wanted.is_empty() || of_them().any(names) {
                 source::convert(source, &mut answer);
             }

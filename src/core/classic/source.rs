@@ -63,6 +63,12 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         });
         return answer.line(source, Carried::No, fields.join(", "), text);
     }
+    if let Some(first) = answer.catalogs.iter().find(|it| it.name() == source.name()) {
+        let is_same = first.text_at("/spec/source/image/ref") == image;
+        let carried = if is_same { Carried::NotNeeded } else { Carried::No };
+        let text = "catalogs are cluster-scoped: another CatalogSource of this name is converted";
+        return answer.line(source, carried, format!("image: {image}"), text);
+    }
     for field in ["address", "configMap"] {
         let value = source.text_at(&format!("/spec/{field}"));
         if !value.is_empty() {

@@ -330,6 +330,23 @@ fn a_default_source_with_another_image_is_a_catalog_of_its_own(
     assert_eq!(filter.unwrap()["matchLabels"][label::METADATA_NAME], selected);
 }
 
+#[rstest]
+#[case::another_image("r.io/c:2", Carried::No)]
+#[case::the_same_image("r.io/c:1", Carried::NotNeeded)]
+fn sources_of_one_name_become_one_catalog(#[case] image: &str, #[case] carried: Carried) {
+    let source = |namespace: &str, image: &str| {
+        format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
+             namespace: {namespace}}}\nspec: {{sourceType: grpc, image: \"{image}\"}}\n"
+        )
+    };
+    let objects = objects(&[source("a", "r.io/c:1"), source("b", image)].join("---\n"));
+    let answer = Classic::new(&objects).convert(&[]);
+    assert_eq!(answer.catalogs.len(), 1);
+    let lines = answer.lines.iter().filter(|line| line.object == "b/c");
+    assert_eq!(lines.map(|line| line.carried).collect::<Vec<_>>(), [carried]);
+}
+
 #[test]
 fn api_services_have_a_line_that_says_whether_they_are_installed() {
     let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
