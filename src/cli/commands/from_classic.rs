@@ -124,7 +124,7 @@ fn report(answer: &Answer) -> Table {
             Carried::NotNeeded => "-",
             Carried::No => "NO",
         };
-        table.row([line.kind, &line.object, &line.field, carried, &line.text].map(plain).into());
+        table.row([&line.kind, &line.object, &line.field, carried, &line.text].map(plain).into());
     }
     table
 }

@@ -49,40 +49,31 @@ impl Classic<'_> {
                 "ignored by OLM Classic; to delete the data: kubectl olm delete NAME --delete-data";
             answer.line(csv, Carried::NotNeeded, "cleanup.enabled", text);
         }
-        for (field, key) in [("apiservicedefinitions", "owned"), ("webhookdefinitions", "")] {
-            let names = names(csv, field, key);
-            if names.is_empty() {
-                continue;
+        let (served, own) = (
+            "must be served first; never installed automatically",
+            "come with the bundle, with their own certificate",
+        );
+        for (field, text) in [
+            ("apiservicedefinitions.owned", own),
+            ("webhookdefinitions", own),
+            ("customresourcedefinitions.required", served),
+            ("apiservicedefinitions.required", served),
+            ("customresourcedefinitions.owned", "are taken over, with their objects"),
+        ] {
+            let names = names(csv, field);
+            let why = if text == own { refused(csv, field) } else { None };
+            if !names.is_empty() {
+                let carried = if why.is_some() { Carried::No } else { Carried::Yes };
+                let line = format!("{field}: {}", names.join(", "));
+                answer.line(csv, carried, line, why.unwrap_or_else(|| text.to_owned()));
             }
-            let dot = if key.is_empty() { "" } else { "." };
-            let line = format!("{field}{dot}{key}: {}", names.join(", "));
-            match refused(csv, field) {
-                None => {
-                    let text = "come with the bundle, with their own certificate";
-                    answer.line(csv, Carried::Yes, line, text);
-                }
-                Some(why) => answer.line(csv, Carried::No, line, why),
-            }
-        }
-        for field in ["customresourcedefinitions", "apiservicedefinitions"] {
-            let required = names(csv, field, "required");
-            if !required.is_empty() {
-                let line = format!("{field}.required: {}", required.join(", "));
-                let text = "must be served first; never installed automatically";
-                answer.line(csv, Carried::Yes, line, text);
-            }
-        }
-        let owned = names(csv, "customresourcedefinitions", "owned");
-        if !owned.is_empty() {
-            let line = format!("customresourcedefinitions.owned: {}", owned.join(", "));
-            answer.line(csv, Carried::Yes, line, "are taken over, with their objects");
         }
         let roles = [
-            ("customresourcedefinitions", "user roles", "-admin, -edit, -view and -crdview stay"),
-            ("apiservicedefinitions", "user roles of APIs", "stay as long as the APIServices"),
+            ("customresourcedefinitions.owned", "user roles", "-admin, -edit, -view and -crdview stay"),
+            ("apiservicedefinitions.owned", "user roles of APIs", "stay as long as the APIServices"),
         ];
         for (field, line, text) in roles {
-            if !names(csv, field, "owned").is_empty() {
+            if !names(csv, field).is_empty() {
                 let text = format!(
                     "their ClusterRoles {text}, but are not updated; annotation {}: aggregate \
                      creates new ones",
@@ -146,22 +137,22 @@ impl Classic<'_> {
 }
 
 /// Returns the names of the definitions in a field of the spec.
-fn names(csv: &Object, field: &str, key: &str) -> Vec<String> {
-    let slash = if key.is_empty() { "" } else { "/" };
+fn names(csv: &Object, field: &str) -> Vec<String> {
     let name = |it: &Value| {
         let of = |key: &str| it[key].as_str().unwrap_or_default();
-        match field {
-            "webhookdefinitions" => of("generateName").to_owned(),
-            "apiservicedefinitions" => format!("{}.{}", of("version"), of("group")),
+        match field.split('.').next() {
+            Some("webhookdefinitions") => of("generateName").to_owned(),
+            Some("apiservicedefinitions") => format!("{}.{}", of("version"), of("group")),
             _ => of("name").to_owned(),
         }
     };
     // A CRD is owned once for each of its versions.
-    csv.list_at(&format!("/spec/{field}{slash}{key}")).map(name).sorted().dedup().collect()
+    csv.list_at(&format!("/spec/{}", field.replace('.', "/"))).map(name).sorted().dedup().collect()
 }
 
 /// Returns why a bundle with this field cannot be installed, whatever else it has.
 fn refused(csv: &Object, field: &str) -> Option<String> {
+    let field = field.trim_end_matches(".owned");
     let mut spec = json!({"installModes": [{"type": mode::ALL_NAMESPACES, "supported": true}]});
     spec[field] = csv.pointer(&format!("/spec/{field}")).cloned().unwrap_or_default();
     match Csv::from_manifest(&json!({"spec": spec})) {

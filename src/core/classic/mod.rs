@@ -54,7 +54,7 @@ pub enum Carried {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Kind of the object.
-    pub kind: &'static str,
+    pub kind: String,
     /// Namespace, if it is in one, and name of the object.
     pub object: String,
     /// The field and its value.
@@ -152,43 +152,35 @@ impl<'a> Classic<'a> {
             if answer.lines.iter().any(is_named) || object.label(label::COPIED_FROM).is_some() {
                 continue;
             }
-            let (carried, field, text) = match object.kind() {
+            let (mut carried, mut field) = (Carried::NotNeeded, "name".to_owned());
+            let text = match object.kind() {
                 "ClusterServiceVersion" if answer.comes_from(object) => continue,
                 "ClusterServiceVersion" if self.subscribes(object, "installedCSV") => {
-                    (Carried::No, "name".to_owned(), "its Subscription is not converted")
+                    carried = Carried::No;
+                    "its Subscription is not converted"
                 }
                 "ClusterServiceVersion" if self.subscribes(object, "currentCSV") => {
-                    let text = "not installed yet: the extension installs it from its catalog, once \
-                                it follows its channel";
-                    (Carried::NotNeeded, "name".to_owned(), text)
+                    "not installed yet: the extension installs it from its catalog, once it follows \
+                     its channel"
                 }
-                "ClusterServiceVersion" if object.name() == PACKAGE_SERVER => {
-                    (Carried::NotNeeded, "name".to_owned(), "is part of OLM Classic")
-                }
+                "ClusterServiceVersion" if object.name() == PACKAGE_SERVER => "is part of OLM Classic",
                 "ClusterServiceVersion" => {
-                    let text = "not installed by a Subscription, so it is not converted";
-                    (Carried::No, "name".to_owned(), text)
+                    carried = Carried::No;
+                    "not installed by a Subscription, so it is not converted"
                 }
                 "InstallPlan" => {
                     let names = texts(object, "/spec/clusterServiceVersionNames").join(", ");
-                    let text = "not needed: an extension has revisions and plans instead";
-                    (Carried::NotNeeded, format!("clusterServiceVersionNames: {names}"), text)
+                    field = format!("clusterServiceVersionNames: {names}");
+                    "not needed: an extension has revisions and plans instead"
                 }
-                "OperatorGroup" => {
-                    let text = "not needed: no Subscription in its namespace is converted";
-                    (Carried::NotNeeded, "name".to_owned(), text)
-                }
+                "OperatorGroup" => "not needed: no Subscription in its namespace is converted",
                 "OLMConfig" => {
                     let features = object.pointer("/spec/features").and_then(Value::as_object);
                     let features = features.into_iter().flatten().map(|(name, _)| name).join(", ");
-                    let text = "not needed: there are no copied CSVs and no package server";
-                    (Carried::NotNeeded, format!("features: {features}"), text)
+                    field = format!("features: {features}");
+                    "not needed: there are no copied CSVs and no package server"
                 }
-                _ => (
-                    Carried::NotNeeded,
-                    "name".to_owned(),
-                    "is deleted with its ClusterServiceVersion",
-                ),
+                _ => "is deleted with its ClusterServiceVersion",
             };
             answer.line(object, carried, field, text);
         }
@@ -222,10 +214,8 @@ impl Answer {
         field: impl Into<String>,
         text: impl Into<String>,
     ) {
-        let kind = KINDS.iter().map(|(kind, ..)| *kind);
-        let mut kind = kind.filter(|kind| *kind == object.kind());
         let line = Line {
-            kind: kind.next().unwrap_or("object"),
+            kind: object.kind().to_owned(),
             object: object.place(),
             field: field.into(),
             text: text.into(),
@@ -250,7 +240,7 @@ impl Answer {
         let text = |field: &str| subscription.text_at(field);
         let source = format!("{}/{}", text("/spec/sourceNamespace"), text("/spec/source"));
         self.lines.iter().filter(move |line| {
-            let of_it = match line.kind {
+            let of_it = match line.kind.as_str() {
                 "Subscription" => line.object == subscription.place(),
                 "OperatorGroup" => {
                     let place = line.object.split_once('/');

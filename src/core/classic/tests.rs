@@ -188,57 +188,71 @@ fn a_csv_that_no_extension_comes_from_has_its_line() {
     assert_eq!(carried, Carried::NotNeeded);
 }
 
-/// Returns the lines of the Subscription `a` in namespace `a` with more objects, and whether its
-/// extension is decided.
-fn answered(more: &str) -> (Vec<String>, bool) {
+fn group(name: &str, rest: &str) -> String {
+    format!(
+        "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\nmetadata: {{name: {name}, \
+         namespace: a}}\n{rest}\n"
+    )
+}
+
+fn condition(spec: &str) -> String {
+    format!(
+        "apiVersion: operators.coreos.com/v2\nkind: OperatorCondition\nmetadata: {{name: a.v1.0.0, \
+         namespace: a}}\nspec: {spec}\n"
+    )
+}
+
+const APIS: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
+    {name: a.v1.0.0, namespace: a}\nspec: {apiservicedefinitions: {owned: [{name: views, group: \
+    v.example.com, version: v1, kind: View, deploymentName: a}]}}\n";
+
+#[rstest]
+#[case::no_group("", "OperatorGroup: not found: the extension watches all namespaces", 1, true)]
+#[case::groups([group("b", "---"), group("c", "")].concat(), "conflict: OLM Classic installs nothing while there are several (b, c)", 2, false)]
+#[case::no_selector(group("b", "spec: {}"), "NotNeeded OperatorGroup targetNamespaces: watches all", 1, true)]
+#[case::empty(group("b", "spec: {selector: {matchLabels: {}}}"), "watches all namespaces", 1, true)]
+#[case::no_status(
+    group("b", "spec: {selector: {matchLabels: {a: b}}}"), "No OperatorGroup selector: its", 1, false
+)]
+#[case::one(
+    group("b", "spec: {selector: {matchLabels: {a: b}}}\nstatus: {namespaces: [x]}"),
+    "Yes OperatorGroup selector: x: becomes watchNamespace", 1, true
+)]
+#[case::twice(
+    group("b", "spec: {targetNamespaces: [x, x]}"),
+    "Yes OperatorGroup targetNamespaces: x: becomes watchNamespace", 1, true
+)]
+// What a condition says is read afterwards where one was written.
+#[case::silent(
+    condition("{deployments: [a]}"), "NotNeeded OperatorCondition conditions: none are set; with", 1, true
+)]
+#[case::written(
+    condition("{conditions: [{type: Upgradeable, status: \"True\"}]}"),
+    "Yes OperatorCondition conditions: become annotation", 1, true
+)]
+#[case::overridden(
+    condition("{overrides: [{type: Upgradeable, status: \"True\"}]}"),
+    "Yes OperatorCondition conditions: become annotation", 1, true
+)]
+#[case::apis(APIS, "Yes ClusterServiceVersion apiservicedefinitions.owned: v1.v.example.com", 1, true)]
+#[case::roles_of_apis(
+    APIS, "user roles of APIs: their ClusterRoles stay as long as the APIServices", 1, true
+)]
+fn what_is_beside_a_subscription_has_its_line(
+    #[case] more: impl AsRef<str>,
+    #[case] want: &str,
+    #[case] count: usize,
+    #[case] is_decided: bool,
+) {
     let subscription = "apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: \
         {name: a, namespace: a}\nspec: {name: a, channel: b, source: operatorhubio-catalog}\n\
         status: {installedCSV: a.v1.0.0}\n";
-    let dashes = if more.is_empty() { "" } else { "---\n" };
-    let objects = objects(&format!("{subscription}{dashes}{more}"));
+    let objects = objects(&format!("{}---\n{subscription}", more.as_ref()));
     let answer = Classic::new(&objects).convert(&[]);
-    (answer.lines.iter().map(shown).collect(), answer.migrations[0].is_decided)
-}
-
-const GROUP_B: &str = "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\n\
-    metadata: {name: b, namespace: a}\n";
-
-#[test]
-fn two_groups_of_a_namespace_are_a_conflict() {
-    let other = GROUP_B.replace("name: b", "name: c");
-    let (lines, is_decided) = answered(&format!("{GROUP_B}---\n{other}"));
-    let conflicts =
-        lines.iter().filter(|line| line.contains("conflict: ") && line.contains("b, c"));
-    assert_eq!(conflicts.count(), 2, "{lines:#?}");
-    assert!(!is_decided);
-}
-
-#[rstest]
-#[case::no_selector("spec: {}", "NotNeeded OperatorGroup targetNamespaces: watches all", true)]
-#[case::empty("spec: {selector: {matchLabels: {}}}", "watches all namespaces", true)]
-#[case::no_status(
-    "spec: {selector: {matchLabels: {a: b}}}",
-    "No OperatorGroup selector: its",
-    false
-)]
-#[case::one(
-    "spec: {selector: {matchLabels: {a: b}}}\nstatus: {namespaces: [x]}",
-    "Yes OperatorGroup selector: x: becomes watchNamespace",
-    true
-)]
-#[case::twice(
-    "spec: {targetNamespaces: [x, x]}",
-    "Yes OperatorGroup targetNamespaces: x: becomes watchNamespace",
-    true
-)]
-fn a_selector_counts_by_what_it_selects(
-    #[case] spec: &str,
-    #[case] want: &str,
-    #[case] decided: bool,
-) {
-    let (lines, is_decided) = answered(&format!("{GROUP_B}{spec}\n"));
-    assert!(lines.iter().any(|line| line.contains(want)), "{lines:#?}");
-    assert_eq!(is_decided, decided);
+    let lines: Vec<_> = answer.lines.iter().map(shown).collect();
+    let found = lines.iter().filter(|line| line.contains(want));
+    assert_eq!(found.count(), count, "{lines:#?}");
+    assert_eq!(answer.migrations[0].is_decided, is_decided);
 }
 
 #[test]
@@ -265,19 +279,10 @@ fn what_a_subscription_loses_is_of_its_own_objects() {
     let objects = [of("one", "a"), of("two", "c")].concat();
     let answer = Classic::new(&objects).convert(&[]);
     let lost = answer.lost(&objects[0]);
-    let lost: Vec<_> = lost.map(|line| (line.kind, line.object.as_str())).collect();
+    let lost: Vec<_> = lost.map(|line| (line.kind.as_str(), line.object.as_str())).collect();
     let want =
         [("CatalogSource", "of-one/b"), ("OperatorGroup", "one/b"), ("Subscription", "one/b")];
     assert_eq!(lost, want);
-}
-
-#[test]
-fn a_namespace_without_a_group_is_told() {
-    let (lines, _) = answered("");
-    assert!(
-        lines.iter().any(|line| line.contains("not found: the extension watches all namespaces")),
-        "{lines:#?}"
-    );
 }
 
 #[rstest]
@@ -345,32 +350,4 @@ fn sources_of_one_name_become_one_catalog(#[case] image: &str, #[case] carried: 
     assert_eq!(answer.catalogs.len(), 1);
     let lines = answer.lines.iter().filter(|line| line.object == "b/c");
     assert_eq!(lines.map(|line| line.carried).collect::<Vec<_>>(), [carried]);
-}
-
-#[test]
-fn api_services_have_a_line_that_says_whether_they_are_installed() {
-    let csv = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
-        {name: a.v1.0.0, namespace: a}\nspec: {apiservicedefinitions: {owned: [{name: views, group: \
-        v.example.com, version: v1, kind: View, deploymentName: a}]}}\n";
-    let (lines, _) = answered(csv);
-    let found =
-        lines.iter().filter(|line| line.contains("apiservicedefinitions.owned: v1.v.example.com"));
-    assert_eq!(found.count(), 1, "{lines:#?}");
-    let roles = "user roles of APIs: their ClusterRoles stay as long as the APIServices";
-    assert!(lines.iter().any(|line| line.contains(roles)), "{lines:#?}");
-}
-
-#[rstest]
-#[case::silent("{deployments: [a]}", false)]
-#[case::written("{conditions: [{type: Upgradeable, status: \"True\"}]}", true)]
-#[case::overridden("{overrides: [{type: Upgradeable, status: \"True\"}]}", true)]
-fn a_condition_that_was_written_is_read_afterwards(#[case] spec: &str, #[case] kept: bool) {
-    let condition = format!(
-        "apiVersion: operators.coreos.com/v2\nkind: OperatorCondition\nmetadata: {{name: a.v1.0.0, \
-         namespace: a}}\nspec: {spec}\n"
-    );
-    let (lines, _) = answered(&condition);
-    let enabled = format!("annotation {}: Enabled", policy::OPERATOR_CONDITIONS);
-    assert!(lines.iter().any(|line| line.contains(&enabled)), "{lines:#?}");
-    assert_eq!(lines.iter().any(|line| line.contains(&format!("become {enabled}"))), kept);
 }
