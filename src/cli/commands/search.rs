@@ -313,8 +313,12 @@ fn table(found: &[Package], args: &SearchArgs) -> Table {
 impl Found {
     /// Explains why nothing was found, with suggestions.
     fn nothing(&self, is_selected: bool) -> Vec<String> {
-        if self.catalogs.is_empty() && !is_selected {
-            return vec!["no catalog is served".to_owned(), format!("hint: {ADD_CATALOG}")];
+        if self.catalogs.is_empty() {
+            return if is_selected {
+                vec!["no catalog matches --catalog".to_owned()]
+            } else {
+                vec!["no catalog is served".to_owned(), format!("hint: {ADD_CATALOG}")]
+            };
         }
         let mut lines = vec!["no package matches".to_owned()];
         if !self.near.is_empty() {
