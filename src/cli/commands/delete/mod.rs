@@ -287,7 +287,7 @@ fn commands(objects: &[Managed]) -> Vec<String> {
 
 impl Data {
     fn is_empty(&self) -> bool {
-        self.objects.as_ref().is_ok_and(|(names, _)| names.is_empty())
+        self.objects.as_ref().is_ok_and(|(names, more)| names.is_empty() && !more)
     }
 }
 
@@ -341,7 +341,7 @@ fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> any
     writeln!(out, "{}: {bundle}", extension.name_any())?;
     for Data { crd, objects } in data {
         match objects {
-            Ok((names, _)) if names.is_empty() => writeln!(out, "  {crd}: no objects")?,
+            Ok((names, false)) if names.is_empty() => writeln!(out, "  {crd}: no objects")?,
             Ok((names, more)) => {
                 let count: usize = names.values().map(BTreeSet::len).sum();
                 let more = if *more { "more than " } else { "" };
