@@ -239,12 +239,7 @@ impl Verbs {
     ) -> anyhow::Result<Value> {
         let offers = self.offers()?;
         let Some(summary) = offers.summary(catalog, package).await? else { return Ok(Value::Null) };
-        let mut installed_as = Vec::new();
-        for extension in offers.extensions().await? {
-            if extension.package() == Some(package) && extension.installed().is_some() {
-                installed_as.push(extension.name_any());
-            }
-        }
+        let installed_as = search::installed_as(&offers.extensions().await?, package);
         let filter = CatalogFilter {
             package_name: package.to_owned(),
             channels: channel.iter().cloned().collect(),

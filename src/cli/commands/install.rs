@@ -129,9 +129,13 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     let (client, out) = (cluster.own_client(), &mut rehearsal.written(out));
     show(&plan, args.rights(), out)?;
     let in_the_way = existing(client, &args, &plan.installed, out).await?;
-    if let Some(missing) = missing_namespace(client, &args).await? {
+    let namespace = args.place.require()?;
+    let namespaces = Api::<Namespace>::all(client.clone());
+    // Who may not look is told by what follows.
+    let is_missing = async || namespaces.get_opt(namespace).await.is_ok_and(|it| it.is_none());
+    if !args.create_namespace && is_missing().await {
         return Err(Hinted::failed(
-            format!("namespace {missing} does not exist"),
+            format!("namespace {namespace} does not exist"),
             "--create-namespace creates it",
         ));
     }
@@ -393,21 +397,6 @@ async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
         Ok(found) => format!("changes {}", first_of(&found, DIFFERENCES)),
         Err(why) => format!("the changes are not known: {why}"),
     }
-}
-
-/// Returns the namespace, if it does not exist and is not to be made.
-async fn missing_namespace<'a>(
-    client: &Client,
-    args: &'a InstallArgs,
-) -> anyhow::Result<Option<&'a str>> {
-    let namespace = args.place.require()?;
-    if args.create_namespace {
-        return Ok(None);
-    }
-    let api = Api::<Namespace>::all(client.clone());
-    // Who may not look is told by what follows.
-    let found = api.get_opt(namespace).await;
-    Ok(found.is_ok_and(|found| found.is_none()).then_some(namespace))
 }
 
 #[cfg(test)]

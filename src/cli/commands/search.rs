@@ -246,14 +246,9 @@ impl Package {
 /// Adds what the cluster knows of packages: who has them installed, and, of not too many, which
 /// version a new extension would get.
 async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow::Result<()> {
-    let mut installed = BTreeMap::<String, Vec<String>>::new();
-    for extension in offers.extensions().await? {
-        if let Some(package) = extension.package().filter(|_| extension.installed().is_some()) {
-            installed.entry(package.to_owned()).or_default().push(extension.name_any());
-        }
-    }
+    let extensions = offers.extensions().await?;
     for package in found.iter_mut() {
-        package.installed_as = installed.get(&package.name).cloned().unwrap_or_default();
+        package.installed_as = installed_as(&extensions, &package.name);
     }
     if found.len() > VERSIONS && !every {
         return Ok(());
@@ -279,6 +274,12 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
         }
     }
     Ok(())
+}
+
+/// Returns the extensions that have a package installed.
+pub(crate) fn installed_as(extensions: &[ClusterExtension], package: &str) -> Vec<String> {
+    let having = extensions.iter().filter(|it| it.package() == Some(package));
+    having.filter(|it| it.installed().is_some()).map(ClusterExtension::name_any).collect()
 }
 
 fn table(found: &[Package], args: &SearchArgs) -> Table {
@@ -363,6 +364,15 @@ mod tests {
         }
     }
 
+    /// Returns what is printed of a package.
+    fn printed(package: Package) -> String {
+        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
+        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
+        let mut out = Vec::new();
+        table(&[package], &args).write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     // The channel beside a version is one that has it.
     #[test]
     fn a_version_stands_beside_its_channel() {
@@ -370,11 +380,7 @@ mod tests {
         let mut package = Package::of("c", &blob);
         package.version = Some("2.5.0".to_owned());
         package.channel = Some("beta".to_owned());
-        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
-        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
-        let mut out = Vec::new();
-        table(&[package], &args).write(&mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = printed(package);
         assert!(
             text.contains("2.5.0") && text.contains("beta") && !text.contains("alpha"),
             "{text}"
@@ -386,10 +392,6 @@ mod tests {
     fn text_of_a_catalog_stays_in_its_cell() {
         let blob = json!({"name": "a", "defaultChannel": "s\u{1b}[31m",
             "description": format!("one\ntwo \u{202e}{}", "x".repeat(100))});
-        let mut out = Vec::new();
-        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
-        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
-        table(&[Package::of("c", &blob)], &args).write(&mut out).unwrap();
-        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        insta::assert_snapshot!(printed(Package::of("c", &blob)));
     }
 }

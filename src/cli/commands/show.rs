@@ -9,12 +9,13 @@ use olm_core::error::plain_lines;
 use crate::describe::Description;
 use crate::graph::visible;
 use crate::offers::Offers;
-use crate::output::{KeyValues, UsageError, write_json, write_yaml};
+use crate::output::{KeyValues, write_json, write_yaml};
 use crate::prelude::*;
 use crate::target::{Chosen, filter, or_near, pinned};
 
 /// Bundles that are listed of a package.
 const NEWEST: usize = 10;
+const NO_PACKAGE: &str = "--no-pull needs a package";
 
 /// Flags of `show`.
 #[derive(Debug, Args)]
@@ -59,7 +60,7 @@ impl Subject {
             _ => args.lookup.offers(global).await?,
         };
         let (wanted, is_word) = match (target, &offers) {
-            (Target::Extension(_), _) if args.no_pull => return Err(no_package()),
+            (Target::Extension(_), _) if args.no_pull => return usage(NO_PACKAGE),
             (Target::Extension(name), Offers::Cluster(cluster)) => {
                 return Self::installed(&name, cluster).await;
             }
@@ -116,16 +117,12 @@ impl Subject {
     }
 }
 
-fn no_package() -> anyhow::Error {
-    UsageError("--no-pull needs a package".to_owned()).into()
-}
-
 /// Shows one bundle.
 pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let Subject { place, known } = Subject::of(&args, global).await?;
     let files = match (&known, args.no_pull) {
         (Some(known), true) => return write_known(&args, known, None, out),
-        (None, true) => return Err(no_package()),
+        (None, true) => return usage(NO_PACKAGE),
         (_, false) => match place {
             Ok(place) => load_files(&place).await,
             Err(cause) => Err(cause),

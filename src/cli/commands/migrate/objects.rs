@@ -13,8 +13,6 @@ use crate::changes::{self, ATTEMPTS};
 use crate::prelude::*;
 use crate::workloads::objects as whole;
 
-/// The interval of checks whether an object is gone.
-const LOOK: Duration = Duration::from_millis(500);
 /// The most rounds of releasing objects that Classic writes at the same time.
 const ROUNDS: usize = 5;
 
@@ -274,7 +272,7 @@ pub(super) async fn release_all(
     objects.extend(owned(client, csv).await?);
     for round in 0..ROUNDS {
         if round > 1 {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(waiting::LOOK).await;
         }
         for object in &objects {
             let done = change(client, object, |live| release(live, csv)).await?;
@@ -314,7 +312,7 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
                 format!("timed out after {timeout} s: {} still exists", object.identity().text());
             return Err(Hinted { text, hint: None, outcome: Outcome::TimedOut }.into());
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(waiting::LOOK).await;
     }
     Ok(())
 }

@@ -588,8 +588,7 @@ fn options(args: &GrantArgs, subjects: &Subjects) -> Options {
 /// Names the bundles in a YAML comment, so that a saved file shows what the rights are for.
 fn header(bundles: &[Rendered], account: &Account) -> String {
     let mut header = format!(
-        "# What service account {}/{} needs to install, keep, upgrade among and remove:\n",
-        account.namespace, account.name
+        "# What service account {account} needs to install, keep, upgrade among and remove:\n"
     );
     for Rendered { source, name, .. } in bundles {
         // Quoted, so that a line break in a path cannot end the comment.
