@@ -132,8 +132,9 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     let namespace = args.place.require()?;
     let namespaces = Api::<Namespace>::all(client.clone());
     // Who may not look is told by what follows.
-    let is_missing = async || namespaces.get_opt(namespace).await.is_ok_and(|it| it.is_none());
-    if !args.create_namespace && is_missing().await {
+    if !args.create_namespace
+        && namespaces.get_opt(namespace).await.is_ok_and(|found| found.is_none())
+    {
         return Err(Hinted::failed(
             format!("namespace {namespace} does not exist"),
             "--create-namespace creates it",

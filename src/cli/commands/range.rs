@@ -78,17 +78,11 @@ pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> Ended {
     };
     let answers: Vec<Answer> = args.versions.into_iter().map(ask).collect();
     // An invalid range gives the same error for every version.
-    match contains(default, &range, "0.0.0") {
-        Err(error) => output::notice(&format!("error: {error}")),
-        Ok(_) => {
-            for error in answers.iter().filter_map(|answer| answer.error.as_ref()) {
-                output::notice(&format!("error: {error}"));
-            }
-        }
-    }
+    let mut errors: Vec<_> = answers.iter().filter_map(|answer| answer.error.as_ref()).collect();
+    errors.dedup();
+    errors.iter().for_each(|error| notice(&format!("error: {error}")));
     print(args.output, &answers, out)?;
-    let failed = answers.iter().any(|answer| answer.error.is_some());
-    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+    Ok(Outcome::of(answers.iter().any(|answer| answer.error.is_some()), false))
 }
 
 fn print(format: Format, answers: &[Answer], out: &mut dyn Write) -> anyhow::Result<()> {

@@ -389,8 +389,8 @@ impl<'a> World<'a> {
         Ok(Plan {
             rights,
             stored: stored.iter().filter_map(|it| secret(it, &self.namespace)).collect(),
-            extension: adopting(extension),
-            follow: migration.follow.clone().map(adopting),
+            extension,
+            follow: migration.follow.clone(),
             version: offered.version,
         })
     }
@@ -464,16 +464,6 @@ fn follows_all(follow: &Object) -> Option<Failed> {
     let failed =
         || Failed::new(Check::Subscription, "its channel is empty: --follow needs one", hint);
     follow.pointer("/spec/source/catalog/channels").is_none().then(failed)
-}
-
-/// Returns an extension that takes over what runs: the controller asks for it where it may adopt.
-fn adopting(mut extension: Object) -> Object {
-    let metadata = extension.metadata_mut();
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    if annotations.get(policy::ADOPT).is_none() {
-        annotations[policy::ADOPT] = json!("CustomResourceDefinition");
-    }
-    extension
 }
 
 fn secret(stored: &helm::StoredSecret, namespace: &str) -> Option<Object> {

@@ -30,7 +30,7 @@ use crate::bundle_source::load_image;
 use crate::cluster::ClusterState;
 use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::unread;
-use crate::commands::rbac::live::{Question, compare};
+use crate::commands::rbac::live::compare;
 use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::{pinned, warn_of_deprecation};
@@ -377,7 +377,7 @@ async fn missing(
     let unserved = state.unserved();
     let missing = |held: &Held<'_>| step.missing(&unserved, held);
     let granted = &Permissions::default();
-    let found = compare(client, &Question { missing: &missing, account, granted }).await;
+    let found = compare(client, account, granted, missing).await;
     let found = found.map_err(|error| one_line(&error))?;
     Ok(Judgement {
         missing: found.missing,

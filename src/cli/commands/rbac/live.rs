@@ -31,33 +31,27 @@ pub(crate) struct Findings {
     pub(crate) account_exists: bool,
 }
 
-/// The question about an account.
-pub(crate) struct Question<'a> {
-    /// Computes the missing rights from the rights of the account.
-    pub(crate) missing: &'a (dyn Fn(&Held<'_>) -> Missing + Sync),
-    pub(crate) account: &'a Account,
-    /// Everything that generated roles grant for the bundles.
-    pub(crate) granted: &'a Permissions,
-}
-
-/// Compares what an account holds with what it needs.
-pub(crate) async fn compare(client: &Client, asked: &Question<'_>) -> anyhow::Result<Findings> {
+/// Compares what an account holds with what generated roles grant for bundles; `missing` computes from
+/// what it holds what it lacks.
+pub(crate) async fn compare(
+    client: &Client,
+    account: &Account,
+    granted: &Permissions,
+    missing: impl Fn(&Held<'_>) -> Missing,
+) -> anyhow::Result<Findings> {
     let (cluster, defaults) = read(client).await?;
-    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &asked.account.namespace);
-    let account = accounts.get_opt(&asked.account.name).await;
-    let grants = cluster.grants(asked.account);
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &account.namespace);
+    let found = accounts.get_opt(&account.name).await.context("reading the service account")?;
+    let grants = cluster.grants(account);
     let held = held(&grants);
-    let mut findings = Findings {
-        account_exists: account.context("reading the service account")?.is_some(),
-        ..Findings::default()
-    };
-    let lacking = lacking(asked, &cluster, &held, &mut findings.errors);
+    let mut findings = Findings { account_exists: found.is_some(), ..Findings::default() };
+    let lacking = lacking(missing, &cluster, &held, &mut findings.errors);
     findings.wildcard_name = has_wildcard_name(&held, &lacking);
-    findings.missing = confirmed(client, asked.account, &lacking).await;
+    findings.missing = confirmed(client, account, &lacking).await;
     for grant in grants {
         let is_default = grant.namespace.is_empty() && defaults.contains(&grant.name);
         let Some(rights) = grant.rights.as_ref().filter(|_| !is_default) else { continue };
-        let excess = rights.missing(asked.granted);
+        let excess = rights.missing(granted);
         if !excess.is_empty() {
             findings.excess.push((grant, excess));
         }
@@ -115,12 +109,12 @@ where
 
 /// Returns the rights that the account lacks according to RBAC.
 fn lacking(
-    asked: &Question<'_>,
+    missing: impl Fn(&Held<'_>) -> Missing,
     cluster: &RbacObjects,
     held: &Permissions,
     errors: &mut BTreeSet<String>,
 ) -> Permissions {
-    let judge = |roles: &BTreeMap<_, _>| (asked.missing)(&Held { rights: held, roles });
+    let judge = |roles: &BTreeMap<_, _>| missing(&Held { rights: held, roles });
     let read = judge(&BTreeMap::new()).unread_roles.into_iter().map(|role| {
         let rules = cluster.rules(&role).map(<[_]>::to_vec);
         (role, rules)

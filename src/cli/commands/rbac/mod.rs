@@ -23,7 +23,7 @@ use olm_core::revision::NotNamespaced;
 use crate::commands::render::{Rendering, print};
 use crate::prelude::*;
 use crate::target::Loaded;
-use live::{Findings, Question, compare};
+use live::{Findings, compare};
 
 /// Flags of `rbac`.
 #[derive(Debug, Args)]
@@ -362,8 +362,7 @@ async fn look(
             let lacks = |it| missing(it, &subjects.namespace, &[], &unserved, held);
             bundles.iter().map(lacks).fold(Missing::default(), Missing::and)
         };
-        let question = Question { missing: &each, account, granted: &granted };
-        compare(cluster.own_client(), &question).await
+        compare(cluster.own_client(), account, &granted, each).await
     };
     let found = compared.await.map_err(|error| {
         let text = format!("the rights of {account} are not known: {}", one_line(&error));

@@ -329,7 +329,8 @@ fn what_runs_is_kept_as_it_is() {
 #[case::api_service("APIService",
     json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}}),
     json!({"spec": {"caBundle": "c", "version": "v1"}}), json!({"spec": {"version": "v1"}}))]
-#[case::of_classic("APIService", json!({}), json!({"spec": {"caBundle": "c"}}), json!({"spec": {"caBundle": "c"}}))]
+#[case::of_classic("APIService", json!({}), json!({"spec": {"caBundle": "c"}, "status": {"conditions": []}}),
+    json!({"spec": {"caBundle": "c"}}))]
 #[case::address("Service", json!({}), json!({"spec": {"clusterIP": "10.0.0.1", "ports": []}}),
     json!({"spec": {"ports": []}}))]
 #[case::no_address("Service", json!({}), json!({"spec": {"clusterIP": "None", "clusterIPs": ["None"]}}),
@@ -366,37 +367,12 @@ fn what_names_no_owner_is_found_by_the_servers() {
         names.into_iter().collect::<Vec<_>>(),
         ["bulb-service-auth-reader", "lamp-service-auth-reader"]
     );
-    let binding = object(json!({"apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding", "metadata": {"name": "lamp-service-auth-reader",
-            "namespace": "kube-system", "resourceVersion": "1", "labels": {"olm.managed": "true"}},
+    let binding = object(json!({"metadata": {"labels": {"olm.managed": "true"}},
         "subjects": [{"kind": "ServiceAccount", "name": "lamp", "namespace": "light"}]}));
     assert!(is_for(&binding, "light"));
     assert!(!is_for(&binding, "dark"));
     let change = release(&binding, &lamp).unwrap();
     assert_eq!(change["metadata"]["labels"], json!({"olm.managed": null}));
-}
-
-#[test]
-fn an_api_service_keeps_nothing_by_which_classic_deletes_it() {
-    let lamp = object(lamp());
-    let spec = json!({"group": "dim.light", "version": "v1", "caBundle": "YQ==",
-        "service": {"namespace": "light", "name": "lamp-service", "port": 443}});
-    let live = object(json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": "v1.dim.light", "resourceVersion": "4", "labels": {
-            "olm.managed": "true", "olm.owner": "lamp.v1.0.0", "olm.owner.namespace": "light",
-            "olm.owner.kind": "ClusterServiceVersion"}},
-        "spec": spec, "status": {"conditions": []}}));
-    assert!(belongs(&live, &lamp));
-    let change = release(&live, &lamp).unwrap();
-    assert_eq!(
-        change["metadata"]["labels"],
-        json!({"olm.managed": null, "olm.owner": null, "olm.owner.namespace": null,
-            "olm.owner.kind": null})
-    );
-    let kept = content(&live);
-    assert_eq!(kept.pointer("/spec"), Some(&spec));
-    assert_eq!(kept.pointer("/metadata/labels"), Some(&json!({})));
-    assert_eq!(kept.pointer("/status"), None);
 }
 
 #[test]
@@ -511,16 +487,14 @@ fn a_csv_is_held_without_the_clean_up_of_classic() {
 #[test]
 fn what_a_copy_owns_belongs_to_its_original() {
     let lamp = object(lamp());
-    let role = |from: &str| {
-        object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {
-            "name": "lamp", "namespace": "watched", "resourceVersion": "1",
-            "labels": {"olm.owner": "lamp.v1.0.0", "olm.owner.namespace": "watched",
-                "olm.copiedFrom": from},
+    let role = |owner: &str, from: &str| {
+        object(json!({"metadata": {"labels": {"olm.owner": "lamp.v1.0.0",
+                "olm.owner.namespace": owner, "olm.copiedFrom": from},
             "ownerReferences": [
                 {"kind": "ClusterServiceVersion", "name": "lamp.v1.0.0", "uid": "copy"}]}}))
     };
-    assert!(belongs(&role("light"), &lamp));
-    assert!(!belongs(&role("elsewhere"), &lamp));
-    let change = release(&role("light"), &lamp).unwrap();
+    assert!(belongs(&role("light", ""), &lamp) && belongs(&role("watched", "light"), &lamp));
+    assert!(!belongs(&role("watched", "elsewhere"), &lamp));
+    let change = release(&role("watched", "light"), &lamp).unwrap();
     assert_eq!(change["metadata"]["ownerReferences"], json!([]));
 }
