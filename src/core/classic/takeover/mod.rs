@@ -166,10 +166,12 @@ impl<'a> Facts<'a> {
         let current = subscription.text_at("/status/currentCSV");
         if (state != "AtLatestKnown" || installed != current) && !self.waits() {
             let state = if state.is_empty() { "unknown" } else { state };
-            let hint = format!(
-                "let its upgrade to {current} finish, or remove it from the catalog: kubectl get \
-                 subscription.{GROUP} {name} -n {namespace}"
-            );
+            let get = format!("kubectl get subscription.{GROUP} {name} -n {namespace}");
+            let hint = if current.is_empty() || current == installed {
+                format!("{get} -o yaml shows why")
+            } else {
+                format!("let its upgrade to {current} finish, or remove it from the catalog: {get}")
+            };
             failed.push(Failed::new(Check::Subscription, format!("its state is {state}"), hint));
         }
         match self.csv() {
@@ -253,8 +255,9 @@ impl<'a> Facts<'a> {
         let namespace = self.subscription.namespace();
         let [group] = groups.as_slice() else {
             let text = format!("namespace {namespace} has {} OperatorGroups", groups.len());
-            let hint = format!("keep one: kubectl get operatorgroups -n {namespace}");
             let conflict = !groups.is_empty();
+            let verb = if conflict { "keep" } else { "create" };
+            let hint = format!("{verb} one: kubectl get operatorgroups -n {namespace}");
             return Some(Failed { conflict, ..Failed::new(Check::Group, text, hint) });
         };
         let list = |pointer: &str| texts(group, pointer).into_iter().collect::<BTreeSet<_>>();

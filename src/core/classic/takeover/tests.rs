@@ -68,6 +68,8 @@ fn one_group() -> Value {
 #[case::all(latest(), &[lamp(), group(&[], &[""])], &[])]
 #[case::upgrade(subscription("UpgradePending", "lamp.v1.1.0"), &[lamp(), one_group()],
     &["subscription: its state is UpgradePending"])]
+#[case::not_resolved(subscription("", ""), &[lamp(), one_group()],
+    &["subscription: its state is unknown"])]
 #[case::nothing_installed(latest(), &[one_group()], &["csv: no ClusterServiceVersion is installed"])]
 #[case::failed(latest(), &[csv("lamp.v1.0.0", "Failed", &json!({})), one_group()],
     &["csv: lamp.v1.0.0 is in phase \"Failed\", not \"Succeeded\""])]
@@ -129,6 +131,7 @@ fn what_classic_says_is_checked(
     let failed = facts.failed();
     let found: Vec<_> = failed.iter().map(|it| format!("{}: {}", it.subject, it.text)).collect();
     assert_eq!(found, want);
+    assert!(failed.iter().all(|it| !it.hint.contains("  ")), "{failed:?}");
     let verdict = match want {
         [] => Verdict::Ready,
         ["group: namespace light has 2 OperatorGroups"] => Verdict::Conflict,
