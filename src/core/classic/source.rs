@@ -19,6 +19,12 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// of their image.
 const DEFAULTS: &str = include_str!("default_catalogs.tsv");
 
+/// Fields that a catalog does without, and why.
+const NOT_NEEDED: [(&[&str], &str); 2] = [
+    (&["displayName", "publisher", "icon", "description"], "a ClusterCatalog has no such field"),
+    (&["grpcPodConfig", "runAsRoot"], "catalogs have no pods of their own"),
+];
+
 /// A version for templates that Classic filled for none: the template counts, not what it gives.
 const OLDEST: &str = "v1.33.0";
 
@@ -102,18 +108,9 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
     }
     poll(source, image, &mut spec, answer);
     let metadata = metadata(source, annotations, answer);
-    let (not_shown, no_pod) =
-        ("a ClusterCatalog has no such field", "catalogs have no pods of their own");
-    for (field, text) in [
-        ("displayName", not_shown),
-        ("publisher", not_shown),
-        ("icon", not_shown),
-        ("description", not_shown),
-        ("grpcPodConfig", no_pod),
-        ("runAsRoot", no_pod),
-    ] {
-        if has(source, &format!("/spec/{field}")) {
-            answer.line(source, Carried::NotNeeded, field, text);
+    for (fields, text) in NOT_NEEDED {
+        for field in fields.iter().filter(|field| has(source, &format!("/spec/{field}"))) {
+            answer.line(source, Carried::NotNeeded, *field, text);
         }
     }
     let object = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",

@@ -43,7 +43,8 @@ impl Classic<'_> {
         if !csv.is_empty() {
             annotations.insert(policy::ADOPT.to_owned(), json!("CustomResourceDefinition"));
         }
-        if is_dependency(subscription) {
+        let is_dependency = is_dependency(subscription);
+        if is_dependency {
             let text =
                 "was installed as a dependency; dependencies are no longer installed automatically";
             answer.line(subscription, Carried::Yes, "metadata.name", text);
@@ -53,8 +54,7 @@ impl Classic<'_> {
         }
         let group = self.group(subscription, answer);
         self.csv(subscription, answer);
-        let made = || format!("{package}-installer");
-        let account = group.account.clone().unwrap_or_else(made);
+        let account = group.account.clone().unwrap_or_else(|| format!("{package}-installer"));
         let mut spec = json!({
             "namespace": subscription.namespace(),
             "serviceAccount": {"name": account},
@@ -63,26 +63,24 @@ impl Classic<'_> {
         if let Some(config) = configuration(subscription, &group, answer) {
             spec["config"] = config;
         }
-        let extension = |version: Option<&str>| {
-            let mut spec = spec.clone();
-            if let Some(version) = version {
-                spec["source"]["catalog"]["version"] = json!(version);
-            }
-            Object::from_value(json!({"apiVersion": olm_api::API_VERSION,
-                "kind": "ClusterExtension", "metadata": metadata, "spec": spec}))
-        };
+        let follow = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
+            "metadata": metadata, "spec": spec});
+        let mut extension = follow.clone();
+        if let Some(version) = &version {
+            extension["spec"]["source"]["catalog"]["version"] = json!(version);
+        }
         let made = group.account.is_none().then(|| {
             Object::from_value(json!({"apiVersion": "v1", "kind": "ServiceAccount",
                 "metadata": {"name": account, "namespace": subscription.namespace()}}))
         });
-        let Some(pinned) = extension(version.as_deref()) else { return };
+        let Some(extension) = Object::from_value(extension) else { return };
         answer.migrations.push(Migration {
             subscription: (subscription.namespace().to_owned(), subscription.name().to_owned()),
-            is_dependency: is_dependency(subscription),
+            is_dependency,
             csv: Some(csv.to_owned()).filter(|csv| !csv.is_empty()),
             account: made.flatten(),
-            follow: version.and_then(|_| extension(None)),
-            extension: pinned,
+            follow: version.and_then(|_| Object::from_value(follow)),
+            extension,
             is_decided: group.is_decided,
         });
     }
