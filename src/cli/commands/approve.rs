@@ -12,7 +12,6 @@ use crate::prelude::*;
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
 
-/// Arguments of `approve`.
 #[derive(Debug, Args)]
 pub(crate) struct ApproveArgs {
     /// Name of the extension

@@ -22,7 +22,6 @@ use crate::offers::{Named, Offers, icon};
 use crate::prelude::*;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
-/// Flags of `browse`.
 #[derive(Debug, Args)]
 pub(crate) struct BrowseArgs {
     /// Port to listen on; 0 selects a free one

@@ -14,7 +14,6 @@ use crate::prelude::*;
 const INSTALL_NAMESPACE: &str = "install-namespace";
 const OTHER_NAMESPACE: &str = "watched-namespace";
 
-/// Flags of `bundle lint`.
 #[derive(Debug, Args)]
 pub(crate) struct BundleLintArgs {
     /// Directory of an unpacked bundle, or reference of a bundle image

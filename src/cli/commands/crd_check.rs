@@ -20,7 +20,6 @@ const CLUSTER: &str = "cluster";
 /// Most objects of a CRD that are judged.
 const JUDGED: usize = 5000;
 
-/// Flags of `crd check`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdCheckArgs {
     /// Present CRDs: `cluster`, a YAML or JSON file with CRDs, or a bundle: the directory of an

@@ -21,7 +21,6 @@ const PROPAGATION: Duration = Duration::from_secs(5);
 /// The interval of progress messages.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Arguments of `crd migrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CrdMigrateArgs {
     /// Name of the CRD, `<plural>.<group>`

@@ -10,7 +10,6 @@ use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY
 
 use crate::prelude::*;
 
-/// Flags of `migrate from-classic`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct FromClassicArgs {

@@ -11,7 +11,6 @@ use crate::output::drawn;
 use crate::prelude::*;
 use crate::target::{filter, or_near};
 
-/// Flags of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
     /// With `--from` a package; otherwise an extension of the cluster or, if there is none with

@@ -12,7 +12,6 @@ use crate::prelude::*;
 /// Characters of a digest that are shown.
 const DIGEST: usize = 13;
 
-/// Arguments of `history`.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Name of the extension

@@ -16,7 +16,6 @@ use crate::commands::catalog::lint::{missing, named_images};
 use crate::prelude::*;
 use crate::puller::puller_with;
 
-/// Arguments of `bundle images`.
 #[derive(Debug, Args)]
 pub(crate) struct ImagesArgs {
     /// Bundles, packages and extensions; with `--from` alone all packages

@@ -27,7 +27,6 @@ use crate::verb::words;
 /// Differences that are shown of an object.
 const DIFFERENCES: usize = 5;
 
-/// Arguments of `install`.
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
     /// Package, and the range of versions that may be installed

@@ -27,7 +27,6 @@ pub(crate) enum LockCommand {
     Apply(ApplyArgs),
 }
 
-/// Arguments of `lock write`.
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
     /// Names of extensions; by default all of them
@@ -46,7 +45,6 @@ pub(crate) struct FileArgs {
     on: OnCluster,
 }
 
-/// Flags of `lock apply`.
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]

@@ -13,7 +13,6 @@ use crate::verb::Rehearsal;
 /// The prefix of names of catalogs.
 const CATALOG: &str = "catalog/";
 
-/// Arguments of `pause` and `resume`.
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     /// Names of extensions; catalog/NAME is a catalog

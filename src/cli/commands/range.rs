@@ -5,7 +5,6 @@ use olm_core::version::{SkipRange, Version, VersionRange};
 use crate::prelude::*;
 use crate::requests::answer_lines;
 
-/// Flags of `range`.
 #[derive(Debug, Args)]
 pub(crate) struct RangeArgs {
     /// The version range

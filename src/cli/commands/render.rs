@@ -16,7 +16,6 @@ use crate::prelude::*;
 use crate::target::Installation;
 use crate::verb::words;
 
-/// Flags of `bundle render`.
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
     /// Directory of an unpacked bundle, reference of a bundle image, or a package or an extension of

@@ -16,7 +16,6 @@ use crate::prelude::*;
 use crate::requests::answer_lines;
 use crate::verb::words;
 
-/// Flags of `resolve`.
 #[derive(Debug, Args)]
 pub(crate) struct ResolveArgs {
     /// Name of the package

@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep};
 use crate::commands::{approve, plan};
 use crate::prelude::*;
 
-/// Arguments of `rollback`.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// Name of the extension

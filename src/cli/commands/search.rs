@@ -23,7 +23,6 @@ const KIND: &str = "kind:";
 /// Packages that are looked up at the same time.
 const AT_ONCE: usize = 4;
 
-/// Flags of `search`.
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
     /// Words that name or description must all contain, or `kind:NAME` for a kind that the

@@ -17,7 +17,6 @@ use crate::target::{Chosen, filter, or_near, pinned};
 const NEWEST: usize = 10;
 const NO_PACKAGE: &str = "--no-pull needs a package";
 
-/// Flags of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// A package, by default its highest version; what an extension has installed; the directory of

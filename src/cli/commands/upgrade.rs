@@ -14,7 +14,6 @@ use crate::commands::plan;
 use crate::output::Failure;
 use crate::prelude::*;
 
-/// Arguments of `upgrade`.
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
     /// Name of the extension

@@ -16,7 +16,6 @@ const BUILD: Build = Build {
     target: env!("OLM_TARGET"),
 };
 
-/// Flags of `version`.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
     /// Output format

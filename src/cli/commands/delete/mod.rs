@@ -22,7 +22,6 @@ const MOST: u32 = 500;
 /// Names that are shown of each namespace.
 const NAMES: usize = 5;
 
-/// Arguments of `delete`.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {

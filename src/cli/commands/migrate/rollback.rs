@@ -12,7 +12,6 @@ use super::backup::{Backup, Entry};
 use super::objects;
 use crate::prelude::*;
 
-/// Arguments of `migrate rollback`.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// The backup that `migrate from-classic --apply` wrote

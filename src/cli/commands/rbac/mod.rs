@@ -25,7 +25,6 @@ use crate::prelude::*;
 use crate::target::Loaded;
 use live::{Findings, compare};
 
-/// Flags of `rbac`.
 #[derive(Debug, Args)]
 pub(crate) struct RbacArgs {
     /// Directories of unpacked bundles, references of bundle images, packages, or an extension; the
