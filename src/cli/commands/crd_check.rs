@@ -52,8 +52,6 @@ struct Verdict {
 
 /// A source of CRDs.
 enum Side {
-    /// The cluster.
-    Live,
     File(PathBuf),
     /// A bundle.
     Target(Target),
@@ -61,11 +59,9 @@ enum Side {
 
 impl Side {
     fn of(text: &str, lookup: &Lookup) -> Self {
-        if text == CLUSTER {
-            return Self::Live;
-        }
         let file = PathBuf::from(text);
-        if file.is_file() {
+        // A pipe is neither a regular file nor a directory.
+        if file.exists() && !file.is_dir() {
             return Self::File(file);
         }
         Self::Target(lookup.target(text))
@@ -73,7 +69,6 @@ impl Side {
 
     fn asks_cluster(&self, lookup: &Lookup) -> bool {
         match self {
-            Self::Live => true,
             Self::File(_) => false,
             Self::Target(target) => lookup.asks_cluster(target),
         }
@@ -83,25 +78,25 @@ impl Side {
 /// Compares; findings end the program with 1.
 pub(crate) async fn run(args: CrdCheckArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let lookup = &args.lookup;
-    let (old, new) = (Side::of(&args.old, lookup), Side::of(&args.new, lookup));
-    if matches!(new, Side::Live) {
+    if args.new == CLUSTER {
         return usage(
             "the second argument must be a bundle or a file: `cluster` can only be the first",
         );
     }
-    let cluster = if old.asks_cluster(lookup) || new.asks_cluster(lookup) {
+    let is_live = args.old == CLUSTER;
+    let (old, new) = (Side::of(&args.old, lookup), Side::of(&args.new, lookup));
+    let cluster = if is_live || old.asks_cluster(lookup) || new.asks_cluster(lookup) {
         Some(args.lookup.on.connect(global).await?)
     } else {
         None
     };
     let sources = (lookup, cluster.as_ref());
     let new = definitions((&new, &args.new), sources, <[Source]>::last).await?;
-    let is_live = matches!(old, Side::Live);
-    let old = match (&old, &cluster) {
-        (Side::Live, Some(cluster)) => {
+    let old = match &cluster {
+        Some(cluster) if is_live => {
             live(cluster.own_client(), new.keys().cloned().collect()).await?
         }
-        (side, _) => definitions((side, &args.old), sources, <[Source]>::first).await?,
+        _ => definitions((&old, &args.old), sources, <[Source]>::first).await?,
     };
     let rules = if args.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings };
     let verdicts = new.iter().map(|(name, new)| {
@@ -207,7 +202,6 @@ async fn definitions(
     which: fn(&[Source]) -> Option<&Source>,
 ) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut texts: Files = match side {
-        Side::Live => Files::new(),
         Side::File(file) => {
             let read = fs::read(file).with_context(|| format!("reading {text}"))?;
             Files::from([(text.to_owned(), read)])
