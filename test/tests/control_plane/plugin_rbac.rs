@@ -24,7 +24,7 @@ async fn what_is_missing_is_printed_and_makes_the_extension_go_on() {
     let (code, text) = rbac(&scene, &[&scene.name, "--check"]);
     assert_eq!(code, Some(1), "{text}");
     let account = format!("missing  service account {}/{ACCOUNT}\n", scene.name);
-    let rule = format!("  cluster  get,list,watch buoys.{}.example.com\n", "lacks");
+    let rule = format!("missing  get, list, watch buoys.{}.example.com\n", "lacks");
     assert!(text.starts_with(&account) && text.contains(&rule), "{text}");
 
     let yaml = rbac(&scene, &[&scene.name, "--missing"]).good();

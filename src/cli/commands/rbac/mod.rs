@@ -16,7 +16,7 @@ use olm_api::keys::name;
 use olm_core::rbac::{
     Account, BundleObjects, Held, Missing, Options, Permissions, PolicyRule, Subject,
     gives_stable_rights, impersonate_manifests, lines, manifests, missing, missing_manifests,
-    required, use_manifests,
+    readable, required, use_manifests,
 };
 use olm_core::revision::NotNamespaced;
 
@@ -475,16 +475,8 @@ fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::
         writeln!(out, "missing  service account {account}")?;
     }
     let mut rows = |what: &str, rights: &Permissions, by: &str| -> anyhow::Result<()> {
-        for namespace in rights.namespaces() {
-            let place = match namespace {
-                "" => "cluster".to_owned(),
-                namespace => format!("namespace {namespace}"),
-            };
-            for rule in rights.rules(namespace) {
-                writeln!(out, "{what:<7}  {place}  {}{by}", sentence(&rule))?;
-            }
-        }
-        Ok(())
+        let mut lines = readable(rights, usize::MAX).into_iter();
+        Ok(lines.try_for_each(|line| writeln!(out, "{what:<7}  {line}{by}"))?)
     };
     rows("missing", &found.missing, "")?;
     for (grant, rights) in &found.excess {
@@ -505,25 +497,6 @@ fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::
         writeln!(out, "{account} {which}")?;
     }
     Ok(())
-}
-
-/// Returns a rule in words, for example `delete,get secrets a,b`.
-fn sentence(rule: &PolicyRule) -> String {
-    let verbs = rule.verbs.join(",");
-    if !rule.non_resource_urls.is_empty() {
-        return format!("{verbs} {}", rule.non_resource_urls.join(","));
-    }
-    let group = rule.api_groups.join(",");
-    let resources = rule.resources.join(",");
-    let mut text = match (resources.as_str(), group.as_str()) {
-        (_, "") => format!("{verbs} {resources}"),
-        ("*", _) => format!("{verbs} on *.{group}"),
-        _ => format!("{verbs} {resources}.{group}"),
-    };
-    if !rule.resource_names.is_empty() {
-        let _ = write!(text, " {}", rule.resource_names.join(","));
-    }
-    text
 }
 
 /// Compares what the bundles take with what the installed one takes.
