@@ -238,13 +238,7 @@ async fn unsubscribe(
         if !is_as_judged(judged, &now) {
             break;
         }
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid(&now).to_owned()),
-                resource_version: Some(now.text_at("/metadata/resourceVersion").to_owned()),
-            }),
-            ..DeleteParams::background()
-        };
+        let params = objects::as_seen(&now, DeleteParams::background());
         if objects::delete(client, judged, params).await? {
             writeln!(out, "{} deleted", changes::named(judged))?;
             return Ok(());

@@ -189,6 +189,13 @@ fn made(plan: &Object, csv: &Object) -> Vec<Object> {
     plan.list_at("/status/plan").filter(of_csv).filter_map(object).collect()
 }
 
+/// Returns the parameters of the deletion of an object that nobody writes meanwhile.
+pub(super) fn as_seen(seen: &Object, params: DeleteParams) -> DeleteParams {
+    let resource_version = Some(seen.text_at("/metadata/resourceVersion").to_owned());
+    let uid = Some(uid(seen).to_owned());
+    DeleteParams { preconditions: Some(Preconditions { uid, resource_version }), ..params }
+}
+
 /// Deletes an object if it is the one that was seen; one that is gone, or another one, stays.
 pub(super) async fn delete(
     client: &Client,
@@ -239,20 +246,12 @@ pub(super) async fn hold_csv(client: &Client, csv: &Object) -> anyhow::Result<()
             return Ok(());
         };
         // Classic may have put its finalizer back.
-        let version = held.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let finalizers = held.pointer("/metadata/finalizers").cloned().unwrap_or_default();
         if finalizers != hold(&held)["metadata"]["finalizers"] {
             continue;
         }
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid(&held).to_owned()),
-                resource_version: version.map(str::to_owned),
-            }),
-            ..DeleteParams::orphan()
-        };
         // One that is gone, or was written meanwhile, is looked at again.
-        if delete(client, csv, params).await? {
+        if delete(client, csv, as_seen(&held, DeleteParams::orphan())).await? {
             return Ok(());
         }
     }
