@@ -55,15 +55,6 @@ fn what_is_printed_is_understood_by_the_controller() {
     }
 }
 
-#[test]
-fn only_the_named_subscriptions_are_converted() {
-    let objects = objects(FLEET);
-    let answer = Classic::new(&objects).convert(&["loom".to_owned()]);
-    let names: Vec<_> = answer.migrations.iter().map(|it| it.extension.name()).collect();
-    assert_eq!(names, ["loom"]);
-    assert_eq!(answer.migrations[0].account, None);
-}
-
 fn shown(line: &Line) -> String {
     format!("{:?} {} {}: {}", line.carried, line.kind, line.field, line.text)
 }
