@@ -82,7 +82,9 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
             anyhow::ensure!(others && args.subscriptions.is_empty(), "no Subscriptions found");
             notice("note: no Subscriptions found");
         }
-        if let Some(name) = args.subscriptions.iter().find(|name| found().all(|it| it.name() != **name)) {
+        if let Some(name) =
+            args.subscriptions.iter().find(|name| found().all(|it| it.name() != **name))
+        {
             bail!("there is no Subscription {name:?}");
         }
     }

@@ -13,7 +13,7 @@ use crate::render::{PROXY_NAMES, ProxyVariables, check_support};
 
 /// Fields of the spec that are treated alike, and what becomes of them.
 #[rustfmt::skip]
-const FIELDS: [(&[&str], Carried, &str); 6] = [
+const FIELDS: [(&[&str], Carried, &str); 8] = [
     (&["install", "installModes", "relatedImages"], Carried::Yes, "come with the bundle"),
     (&[
         "displayName", "description", "keywords", "maintainers", "provider", "links", "icon",
@@ -24,7 +24,14 @@ const FIELDS: [(&[&str], Carried, &str); 6] = [
     (&["labels", "annotations", "selector"], Carried::NotNeeded, "ignored by OLM Classic"),
     (&["nativeAPIs"], Carried::NotNeeded,
         "not checked: the API server rejects kinds that are not served"),
+    (&["release"], Carried::NotNeeded, "the newest release of the version is installed"),
+    (&["cleanup.enabled"], Carried::NotNeeded,
+        "ignored by OLM Classic; to delete the data: kubectl olm delete NAME --delete-data"),
 ];
+
+/// What a CSV brings.
+const CRDS: &str = "customresourcedefinitions.owned";
+const APIS: &str = "apiservicedefinitions.owned";
 
 impl Classic<'_> {
     /// Reads the installed CSV of a Subscription.
@@ -34,31 +41,22 @@ impl Classic<'_> {
             return;
         };
         for (fields, carried, text) in FIELDS {
-            let is_given = |field: &&&str| has(csv, &format!("/spec/{field}"));
+            let is_given = |field: &&&str| has(csv, &pointer(field));
             let given = fields.iter().filter(is_given).join(", ");
             if !given.is_empty() {
                 answer.line(csv, carried, given, text);
             }
-        }
-        if has(csv, "/spec/release") {
-            let text = "the newest release of the version is installed";
-            answer.line(csv, Carried::NotNeeded, "release", text);
-        }
-        if has(csv, "/spec/cleanup/enabled") {
-            let text =
-                "ignored by OLM Classic; to delete the data: kubectl olm delete NAME --delete-data";
-            answer.line(csv, Carried::NotNeeded, "cleanup.enabled", text);
         }
         let (served, own) = (
             "must be served first; never installed automatically",
             "come with the bundle, with their own certificate",
         );
         for (field, text) in [
-            ("apiservicedefinitions.owned", own),
+            (APIS, own),
             ("webhookdefinitions", own),
             ("customresourcedefinitions.required", served),
             ("apiservicedefinitions.required", served),
-            ("customresourcedefinitions.owned", "are taken over, with their objects"),
+            (CRDS, "are taken over, with their objects"),
         ] {
             let names = names(csv, field);
             let why = if text == own { refused(csv, field) } else { None };
@@ -69,8 +67,8 @@ impl Classic<'_> {
             }
         }
         let roles = [
-            ("customresourcedefinitions.owned", "user roles", "-admin, -edit, -view and -crdview stay"),
-            ("apiservicedefinitions.owned", "user roles of APIs", "stay as long as the APIServices"),
+            (CRDS, "user roles", "-admin, -edit, -view and -crdview stay"),
+            (APIS, "user roles of APIs", "stay as long as the APIServices"),
         ];
         for (field, line, text) in roles {
             if !names(csv, field).is_empty() {
@@ -147,7 +145,11 @@ fn names(csv: &Object, field: &str) -> Vec<String> {
         }
     };
     // A CRD is owned once for each of its versions.
-    csv.list_at(&format!("/spec/{}", field.replace('.', "/"))).map(name).sorted().dedup().collect()
+    csv.list_at(&pointer(field)).map(name).sorted().dedup().collect()
+}
+
+fn pointer(field: &str) -> String {
+    format!("/spec/{}", field.replace('.', "/"))
 }
 
 /// Returns why a bundle with this field cannot be installed, whatever else it has.

@@ -163,7 +163,9 @@ impl<'a> Classic<'a> {
                     "not installed yet: the extension installs it from its catalog, once it follows \
                      its channel"
                 }
-                "ClusterServiceVersion" if object.name() == PACKAGE_SERVER => "is part of OLM Classic",
+                "ClusterServiceVersion" if object.name() == PACKAGE_SERVER => {
+                    "is part of OLM Classic"
+                }
                 "ClusterServiceVersion" => {
                     carried = Carried::No;
                     "not installed by a Subscription, so it is not converted"
