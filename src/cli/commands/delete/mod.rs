@@ -113,7 +113,7 @@ pub(crate) async fn run(args: DeleteArgs, global: &Global, out: &mut dyn Write) 
     for name in &going {
         let extension = cluster.extension(name).await?;
         let data = users_data(&cluster, &extension).await?;
-        let rights = rights(&cluster, &extension, args.with_account).await?;
+        let rights = rights(&cluster, &extension, &going, args.with_account).await?;
         show(&extension, &data, out)?;
         if args.with_account && !rights.is_empty() {
             let named: Vec<_> = rights.iter().map(Managed::named).collect();
@@ -234,18 +234,19 @@ async fn show_dependents(
 }
 
 /// Returns the roles and bindings that `rbac` and `install` made for the account of an extension,
-/// and with that the account; nothing where another extension has it too, and nothing that is kept
+/// and with that the account; nothing where another extension has it still, and nothing that is kept
 /// by a manager. Without deleting them it is enough to know what the caller may list.
 async fn rights(
     cluster: &Cluster,
     extension: &ClusterExtension,
+    going: &[String],
     with_account: bool,
 ) -> anyhow::Result<Vec<Managed>> {
     let (client, name) = (cluster.own_client(), extension.name_any());
     let found = async {
         let Some(account) = account_of(extension) else { return Ok(Vec::new()) };
-        if let Some(other) = shared_with(&cluster.extensions().await?, &account, &name) {
-            if with_account {
+        if let Some(other) = shared_with(&cluster.extensions().await?, &account, &name, going) {
+            if with_account && !going.contains(&other) {
                 notice(&format!("note: {account} is the account of {other} too: it stays"));
             }
             return Ok(Vec::new());

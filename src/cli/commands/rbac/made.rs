@@ -69,15 +69,36 @@ pub(crate) fn account_of(extension: &ClusterExtension) -> Option<Account> {
     })
 }
 
-/// Returns which of `extensions` has this account too, besides the one of this name.
+/// Returns which of `extensions` has this account too, besides the one of this name and those that
+/// are deleted before it, in the order in which they go.
 pub(crate) fn shared_with(
     extensions: &[ClusterExtension],
     account: &Account,
     name: &str,
+    going: &[String],
 ) -> Option<String> {
-    let mut names = extensions
-        .iter()
-        .filter(|one| account_of(one).as_ref() == Some(account))
-        .map(ClusterExtension::name_any);
-    names.find(|other| other != name)
+    let having = extensions.iter().filter(|one| account_of(one).as_ref() == Some(account));
+    let is_gone = |other: &String| going.iter().take_while(|it| *it != name).any(|it| it == other);
+    having.map(ClusterExtension::name_any).find(|other| other != name && !is_gone(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_goes_with_the_last_extension_that_has_it() {
+        let extension = |name: &str| -> ClusterExtension {
+            let spec = json!({"namespace": "n", "serviceAccount": {"name": "a"},
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": name}}});
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+        };
+        let (all, account) = ([extension("e"), extension("f")], "n/a".parse().unwrap());
+        let going = ["e", "f"].map(str::to_owned);
+        for (name, going, want) in
+            [("e", &[][..], Some("f")), ("e", &going[..][..], Some("f")), ("f", &going[..], None)]
+        {
+            assert_eq!(shared_with(&all, &account, name, going).as_deref(), want);
+        }
+    }
 }

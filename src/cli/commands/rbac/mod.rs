@@ -225,7 +225,7 @@ async fn surplus(
             "--prune needs an extension: it is unknown what else the account of a bundle is used for",
         );
     };
-    if let Some(other) = made::shared_with(&cluster.extensions().await?, account, name) {
+    if let Some(other) = made::shared_with(&cluster.extensions().await?, account, name, &[]) {
         bail!(
             "{account} is the account of extension {} too: --prune would take its rights",
             quote(&other)
