@@ -1,13 +1,11 @@
 //! Objects in API versions that the Kubernetes that is gone to no longer serves: of stored revisions,
 //! and on the cluster.
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
 use olm_api::LifecycleState;
-use olm_api::keys::{label, name::SYSTEM_NAMESPACE};
+use olm_api::keys::label;
 use olm_core::removed_apis::removed_in;
 use olm_core::resolve::Knowledge;
-use olm_core::revision::{namespace_of, owner_name, referenced_secrets, unpack};
+use olm_core::revision::owner_name;
 
 use super::Findings;
 use crate::prelude::*;
@@ -63,8 +61,21 @@ pub(super) async fn find(
 ) -> anyhow::Result<()> {
     let mut count = Count { kubernetes: found.kubernetes, ..Count::default() };
     let active = |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
+    let namespace = cluster.system_namespace().await?;
     for set in stored.iter().filter(active) {
-        of_revision(cluster.own_client(), set, (&mut count, &mut found.unknown)).await;
+        let by = Origin::Extension(owner_name(set).unwrap_or_default().to_owned());
+        match cluster.content(set).await {
+            Ok(phases) => {
+                for object in phases.iter().flat_map(|phase| &phase.objects) {
+                    count.add(by.clone(), object.api_version(), object.kind());
+                }
+            }
+            Err(error) => found.unknown.push(Unknown {
+                what: format!("objects of revision {}", set.name_any()),
+                why: one_line(&error),
+                hint: Some(format!("kubectl auth can-i get secrets --namespace {namespace}")),
+            }),
+        }
     }
     live(cluster, &mut count, &mut found.unknown).await?;
     let removed = count.objects.into_iter();
@@ -79,68 +90,6 @@ pub(super) async fn find(
         })
         .collect();
     Ok(())
-}
-
-/// Counts the objects of a revision: those it holds, and those in its Secrets.
-async fn of_revision(
-    client: &Client,
-    set: &ClusterObjectSet,
-    (count, unknown): (&mut Count, &mut Vec<Unknown>),
-) {
-    let mut secrets = Contents::new();
-    for (namespace, name) in referenced_secrets(&set.spec, SYSTEM_NAMESPACE) {
-        match Api::<Secret>::namespaced(client.clone(), &namespace).get(&name).await {
-            Ok(secret) => {
-                secrets.insert((namespace, name), secret.data.unwrap_or_default());
-            }
-            Err(error) => {
-                unknown.push(Unknown {
-                    what: format!("objects of revision {}", set.name_any()),
-                    why: format!("reading Secret {namespace}/{name}: {}", failure(&error)),
-                    hint: Some(format!("kubectl auth can-i get secrets --namespace {namespace}")),
-                });
-                return;
-            }
-        }
-    }
-    of_content(set, &secrets, (count, unknown));
-}
-
-/// The data of Secrets, by namespace and name.
-type Contents = BTreeMap<(String, String), BTreeMap<String, ByteString>>;
-
-/// Counts the objects of a revision whose Secrets were read.
-fn of_content(
-    set: &ClusterObjectSet,
-    secrets: &Contents,
-    (count, unknown): (&mut Count, &mut Vec<Unknown>),
-) {
-    let by = Origin::Extension(owner_name(set).unwrap_or_default().to_owned());
-    let mut add = |object: &Value| {
-        let text = |key: &str| object[key].as_str().unwrap_or_default();
-        count.add(by.clone(), text("apiVersion"), text("kind"));
-    };
-    for object in set.spec.phases.iter().flat_map(|phase| &phase.objects) {
-        if let Some(inline) = &object.object {
-            add(inline);
-        }
-        let Some(stored) = &object.ref_ else { continue };
-        let place = (namespace_of(stored, SYSTEM_NAMESPACE), stored.name.clone());
-        let bytes = secrets.get(&place).and_then(|data| data.get(&stored.key));
-        let read = match bytes {
-            Some(bytes) => unpack(&stored.name, &stored.key, &bytes.0)
-                .map_err(|error| Chain(&error).to_string()),
-            None => Err(format!("it has no key {:?}", stored.key)),
-        };
-        match read {
-            Ok(object) => add(&Value::Object(object.0)),
-            Err(why) => unknown.push(Unknown {
-                what: format!("an object of revision {}", set.name_any()),
-                why: format!("Secret {}/{}: {why}", place.0, place.1),
-                hint: Some(format!("kubectl get secret {} --namespace {}", place.1, place.0)),
-            }),
-        }
-    }
 }
 
 /// Counts the objects on the cluster that somebody applies in a version that is gone then and is
@@ -207,25 +156,6 @@ fn appliers(metadata: &kube::core::ObjectMeta, api_version: &str) -> BTreeSet<Or
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // plugin.md 1.4
-    #[test]
-    fn content_of_a_revision_that_cannot_be_read_is_named() {
-        let set = json!({"metadata": {"name": "quay-1"}, "spec": {"lifecycleState": "Active",
-            "revision": 1, "collisionProtection": "Prevent", "phases": [{"name": "deploy",
-                "objects": [{"ref": {"name": "quay-1-a", "namespace": "n", "key": "broken"}},
-                    {"ref": {"name": "quay-1-a", "namespace": "n", "key": "absent"}}]}]}});
-        let set = serde_json::from_value(set).unwrap();
-        let data = BTreeMap::from([("broken".to_owned(), ByteString(b"x".to_vec()))]);
-        let secrets = Contents::from([(("n".to_owned(), "quay-1-a".to_owned()), data)]);
-        let (mut count, mut unknown) = (Count::default(), Vec::new());
-        of_content(&set, &secrets, (&mut count, &mut unknown));
-        assert_eq!(unknown.len(), 2, "{unknown:?}");
-        for one in &unknown {
-            assert_eq!(one.what, "an object of revision quay-1");
-            assert!(one.why.starts_with("Secret n/quay-1-a: "), "{one:?}");
-        }
-    }
 
     // plugin.md 1.4
     #[test]

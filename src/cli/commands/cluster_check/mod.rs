@@ -11,7 +11,7 @@ use olm_core::revision::bundle_version;
 use olm_core::rights::OPENSHIFT;
 
 use crate::cluster::ClusterState;
-use crate::output::UsageError;
+use crate::output::{Failure, UsageError};
 use crate::prelude::*;
 use apis::RemovedApi;
 
@@ -110,8 +110,8 @@ pub(crate) async fn run(args: ClusterCheckArgs, global: &Global, out: &mut dyn W
         Ok(found) => found,
         Err(error) if error.is::<UsageError>() => return Err(error),
         Err(error) => {
-            notice(&format!("error: {}", one_line(&error)));
-            return Ok(Outcome::Unknown);
+            let Failure { text, hint, .. } = Failure::of(&error);
+            return Err(Hinted { text, hint, outcome: Outcome::Unknown }.into());
         }
     };
     match args.output {
