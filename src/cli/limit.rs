@@ -107,7 +107,7 @@ async fn repeated(
     let again = (head.method == Method::GET).then(|| head.clone());
     let mut answer = client.send(Request::from_parts(head, body)).await?;
     while let (Some(head), Some(pause)) = (&again, asked_pause(&answer)) {
-        if begun.elapsed() + pause >= limit {
+        if pause >= limit.saturating_sub(begun.elapsed()) {
             break;
         }
         sleep(pause).await;
