@@ -70,7 +70,8 @@ pub(super) fn after(command: &Command, words: &[String]) -> After {
             continue;
         }
         if word.starts_with('-') {
-            wanting = flag(command, word).filter(|_| !word.contains('='));
+            let takes_next = |flag: &&Arg| !word.contains('=') && !flag.is_require_equals_set();
+            wanting = flag(command, word).filter(takes_next);
         } else if let Some(next) = command.find_subcommand(word) {
             command = next;
         } else {
