@@ -212,7 +212,8 @@ fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
             let holder = spec.holder_identity.unwrap_or_default();
             let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
             let renewed = spec.renew_time.map(|time| time.0);
-            let ends = renewed.map(|renewed| renewed + SignedDuration::from_secs(seconds));
+            let lasts = SignedDuration::from_secs(seconds);
+            let ends = renewed.map(|renewed| renewed.checked_add(lasts).unwrap_or(Timestamp::MAX));
             let place = held.metadata.namespace.unwrap_or_default();
             let row = match ends {
                 Some(ends) if !holder.is_empty() && ends > now => {
@@ -378,6 +379,17 @@ mod tests {
             "b is being deleted: Revision 1.0.0 has rolled out.",
         ];
         assert_eq!(texts, want);
+    }
+
+    #[test]
+    fn a_lease_that_never_ends_is_held() {
+        let one = json!({"metadata": {"namespace": "n"}, "spec": {"holderIdentity": "h",
+            "leaseDurationSeconds": i32::MAX, "renewTime": "9999-12-30T00:00:00.000000Z"}});
+        let [first, second] = facts::LEASES;
+        let mut facts = facts(first, &json!([one]));
+        facts.answers.insert(second.to_owned(), Ok(json!({"items": []})));
+        let rows = leases(&facts).unwrap();
+        assert_eq!(rows[0], Row::ok(format!("{first}: h leads in n")));
     }
 
     #[test]

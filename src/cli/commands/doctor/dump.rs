@@ -10,8 +10,8 @@ use super::Diagnosis;
 use super::facts::{self, Facts, Refusal};
 use crate::prelude::*;
 
-/// Longest part of a log, from its end.
-const LOG_BYTES: usize = 4 << 20;
+/// Lines of a log, from its end: a limit in bytes would leave out the newest of them.
+const LOG_LINES: usize = 20_000;
 /// The fields with the name of the extension in lists that are filtered by it.
 const NAMED: [(&str, &str); 2] = [
     (facts::EXTENSIONS, "/metadata/name"),
@@ -26,6 +26,12 @@ pub(super) async fn write(
     answer: &Diagnosis,
     client: &Client,
 ) -> anyhow::Result<()> {
+    let known: Vec<ClusterExtension> = facts.items(facts::EXTENSIONS).unwrap_or_default();
+    for name in names {
+        if known.iter().all(|extension| extension.name_any() != *name) {
+            notice(&format!("warning: there is no ClusterExtension {name:?}"));
+        }
+    }
     let mut files = BTreeMap::new();
     let mut refused = Vec::new();
     files.insert("doctor.json".to_owned(), serde_json::to_vec_pretty(&answer.headed()?)?);
@@ -65,9 +71,8 @@ async fn logs(client: &Client, pod: &Value) -> Vec<(String, anyhow::Result<Strin
     let (namespace, name) = (text("namespace"), text("name"));
     let mut logs = Vec::new();
     for (query, suffix) in [("", ""), ("&previous=true", "-previous")] {
-        let path = format!(
-            "/api/v1/namespaces/{namespace}/pods/{name}/log?limitBytes={LOG_BYTES}&tailLines=20000{query}"
-        );
+        let path =
+            format!("/api/v1/namespaces/{namespace}/pods/{name}/log?tailLines={LOG_LINES}{query}");
         let log = async {
             let request = http::Request::get(path).body(Vec::new())?;
             anyhow::Ok(client.request_text(request).await?)
