@@ -96,7 +96,9 @@ fn finish(result: anyhow::Result<Outcome>) -> Outcome {
         return Outcome::Failed;
     }
     let failure = Failure::of(&error);
-    output::notice(&format!("error: {}", failure.text));
+    // Texts of upstream about catalogs begin so already.
+    let text = failure.text.strip_prefix("error: ").unwrap_or(&failure.text);
+    output::notice(&format!("error: {text}"));
     if let Some(hint) = failure.hint {
         output::notice(&format!("hint: {hint}"));
     }
