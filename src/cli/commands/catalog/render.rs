@@ -4,13 +4,13 @@
 
 use std::fs;
 
-use olm_core::bundle::{Bundle, BundleError};
+use olm_core::bundle::{Bundle, BundleError, Files};
 use olm_core::catalog::opm::{self, Template};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{CatalogBundle, graph_of_bundles};
 use olm_image::pull::PullError;
 
-use crate::catalogs;
+use crate::catalogs::{self, FileList};
 use crate::output::objects;
 use crate::prelude::*;
 
@@ -41,10 +41,11 @@ pub(crate) async fn run(args: RenderArgs, global: &Global, out: &mut dyn Write) 
     for source in &args.sources {
         if let Some(template) = template(source)? {
             metas.extend(expanded(source, template).await?);
-        } else if is_bundle(source, global).await? {
-            bundles.push(bundle(source).await?);
-        } else {
-            metas.extend(catalogs::metas(&super::files(source, global).await?, source)?);
+            continue;
+        }
+        match read(source, global).await? {
+            Source::Bundle(files) => bundles.push(bundle(source, &files)?),
+            Source::Catalog(files) => metas.extend(catalogs::metas(&files, source)?),
         }
     }
     let graph = args.graph_from_csv.then(|| graph_of_bundles(&bundles));
@@ -95,37 +96,33 @@ fn template(source: &str) -> anyhow::Result<Option<Template>> {
 async fn expanded(source: &str, template: Template) -> anyhow::Result<Vec<Meta>> {
     let mut bundles = BTreeMap::new();
     for image in template.images() {
-        let read = bundle(&image).await?;
+        let read = bundle(&image, &load_files(&image).await?)?;
         bundles.insert(image, read);
     }
     template.expand(&bundles).with_context(|| source.to_owned())
 }
 
-/// Returns whether a source is a bundle: a directory with manifests, or an image that is not a
-/// catalog.
-async fn is_bundle(source: &str, global: &Global) -> anyhow::Result<bool> {
-    let path = Path::new(source);
-    if path.exists() {
-        return Ok(path.join(MANIFESTS).is_dir());
+/// The files of a source.
+enum Source {
+    Catalog(FileList),
+    Bundle(Files),
+}
+
+/// Reads a source once: a bundle is a directory with manifests, or an image that is not a catalog.
+async fn read(source: &str, global: &Global) -> anyhow::Result<Source> {
+    if Path::new(source).join(MANIFESTS).is_dir() {
+        return load_files(source).await.map(Source::Bundle);
     }
-    if !source.contains('/') {
-        return Ok(false);
-    }
-    let catalog = match super::files(source, global).await {
-        // It is not the image of a catalog.
-        Err(error) if matches!(error.downcast_ref(), Some(PullError::MissingLabel { .. })) => error,
+    match super::files(source, global).await {
         // Whatever else is wrong with a catalog is not said of a bundle.
-        Err(error) => return Err(error),
-        Ok(_) => return Ok(false),
-    };
-    match load_files(source).await {
-        Ok(_) => Ok(true),
-        Err(_) => Err(catalog),
+        Err(error) if matches!(error.downcast_ref(), Some(PullError::MissingLabel { .. })) => {
+            load_files(source).await.map(Source::Bundle).map_err(|_| error)
+        }
+        files => files.map(Source::Catalog),
     }
 }
 
-async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {
-    let files = load_files(source).await?;
+fn bundle(source: &str, files: &Files) -> anyhow::Result<CatalogBundle> {
     let image = if Path::new(source).is_dir() {
         notice(&format!("note: {} is a directory: \"image\" stays empty", quote(source)));
         ""
@@ -133,8 +130,8 @@ async fn bundle(source: &str) -> anyhow::Result<CatalogBundle> {
         source
     };
     let read = || {
-        let (bundle, refusal) = Bundle::for_catalog(&files)?;
-        Ok((CatalogBundle::new(&bundle, &files, image)?, refusal))
+        let (bundle, refusal) = Bundle::for_catalog(files)?;
+        Ok((CatalogBundle::new(&bundle, files, image)?, refusal))
     };
     let (bundle, refusal) =
         read().map_err(|error: BundleError| anyhow::anyhow!("{source}: {}", Chain(&error)))?;
