@@ -5,27 +5,21 @@ use kube::api::{WatchEvent, WatchParams};
 
 use super::columns::{HEADERS, cells};
 use super::document::document;
-use super::{StatusArgs, list, watching};
+use super::{StatusArgs, keep_wanted, list};
 use crate::prelude::*;
 
 /// Prints a row for each extension, and another one whenever it changes.
-pub(super) async fn watch(
-    client: &Client,
-    args: &StatusArgs,
-    namespace: Option<&str>,
-    out: &mut dyn Write,
-) -> Ended {
+pub(super) async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> Ended {
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut told = Told::of(args);
     loop {
-        let listed = list(client, args).await?;
+        let mut listed = list(client, args).await?;
         let version = listed.metadata.resource_version.unwrap_or_default();
         let there: BTreeSet<_> = listed.items.iter().map(ClusterExtension::name_any).collect();
         told.tell_deleted(|name| !there.contains(name), out)?;
+        keep_wanted(client, args, &mut listed.items).await?;
         for extension in &listed.items {
-            if is_in(extension, namespace) && shown(client, extension, args).await? {
-                told.tell(extension, out)?;
-            }
+            told.tell(extension, out)?;
         }
         let params =
             WatchParams { label_selector: args.selector.clone(), ..WatchParams::default() };
@@ -34,8 +28,10 @@ pub(super) async fn watch(
         while let Some(event) = events.next().await {
             match event {
                 Ok(WatchEvent::Added(extension) | WatchEvent::Modified(extension)) => {
-                    if is_in(&extension, namespace) && shown(client, &extension, args).await? {
-                        told.tell(&extension, out)?;
+                    let mut changed = vec![extension];
+                    keep_wanted(client, args, &mut changed).await?;
+                    for extension in &changed {
+                        told.tell(extension, out)?;
                     }
                 }
                 Ok(WatchEvent::Deleted(extension)) => {
@@ -47,27 +43,6 @@ pub(super) async fn watch(
             }
         }
     }
-}
-
-/// Returns whether an extension is among those that are asked for.
-async fn shown(
-    client: &Client,
-    extension: &ClusterExtension,
-    args: &StatusArgs,
-) -> anyhow::Result<bool> {
-    let name = extension.name_any();
-    if !args.names.is_empty() && !args.names.contains(&name) {
-        return Ok(false);
-    }
-    let Some(namespace) = &args.watching else { return Ok(true) };
-    // An upgrade may change what it watches.
-    Ok(watching(client, namespace).await?.contains(&name))
-}
-
-/// Returns whether an extension installs into the namespace that is asked for.
-pub(super) fn is_in(extension: &ClusterExtension, namespace: Option<&str>) -> bool {
-    let of = extension.spec.as_ref().map(|spec| spec.namespace.as_str());
-    namespace.is_none_or(|namespace| of == Some(namespace))
 }
 
 /// The rows that were printed, by name, and how wide their columns are.
