@@ -59,15 +59,14 @@ impl Slow {
 
 fn begin(documents: Arc<dyn Documents>, ask: Ask) -> Task {
     let since = Arc::new(OnceLock::new());
-    let task = tokio::spawn(async move { documents.answer(ask).await });
     let there = Arc::clone(&since);
-    // Driven by a task of its own, so that it ends while nobody asks.
-    let answer = tokio::spawn(async move {
-        let answer = task.await.unwrap_or_else(|gone| Err(gone.into()));
+    // A task of its own, so that it ends while nobody asks.
+    let task = tokio::spawn(async move {
+        let answer = documents.answer(ask).await;
         there.get_or_init(Instant::now);
-        Arc::new(answer)
+        answer
     });
-    let answer = async move { answer.await.unwrap_or_else(|gone| Arc::new(Err(gone.into()))) };
+    let answer = async move { Arc::new(task.await.unwrap_or_else(|gone| Err(gone.into()))) };
     (since, answer.boxed().shared())
 }
 
