@@ -138,7 +138,9 @@ impl Description {
         let constraints = self.constraints.iter();
         sheet.lines(
             "Constraints",
-            constraints.map(|one| format!("{} {}", plain(&one["type"]), one["value"])),
+            constraints.map(|one| {
+                format!("{} {}", one["type"].as_str().unwrap_or_default(), one["value"])
+            }),
         );
         let kind = |it: &RequiredKind| {
             let optional = if it.optional { ", optional" } else { "" };
@@ -146,11 +148,6 @@ impl Description {
         };
         sheet.lines("Kinds", self.kinds.iter().map(kind));
     }
-}
-
-/// Shows a string without quotes and everything else as JSON.
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn or_none(text: &str) -> String {

@@ -107,7 +107,8 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> Ended {
     let source = args.source.display().to_string();
     let (mut files, parts, said) = if args.source.is_dir() {
         let files = kept(catalogs::files(&source).await?)?;
-        let bundles = bundles(&files)?;
+        let metas = metas(&files, &source)?;
+        let bundles = metas.iter().filter(|meta| meta.schema == schema::BUNDLE).count();
         let part = Part { name: String::new(), image: source.clone(), bundles };
         (files, vec![part], None)
     } else {
@@ -249,11 +250,6 @@ fn kept(files: FileList) -> anyhow::Result<FileList> {
     let kept = read::kept(borrowed(&files))?.into_iter();
     let kept: BTreeSet<String> = kept.map(|(path, _)| path.to_owned()).collect();
     Ok(files.into_iter().filter(|(path, _)| kept.contains(path)).collect())
-}
-
-fn bundles(files: &FileList) -> anyhow::Result<usize> {
-    let metas = read::read_catalog(borrowed(files))?;
-    Ok(metas.iter().filter(|meta| meta.schema == schema::BUNDLE).count())
 }
 
 /// Prints the errors, and returns whether there are none.
