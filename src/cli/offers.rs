@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 use olm_api::keys::label;
 use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::catalog::read::Meta;
-use olm_core::catalog::{Content, Summary, schema};
+use olm_core::catalog::{Content, Summary};
 use olm_core::extension::{KnownCatalog, Policy, Question};
 use olm_core::resolve::{Environment, Options, UpdatePolicy};
 use olm_core::selector::Selector;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, heads};
 use crate::output::one_line;
 
 /// Most bytes of an icon.
@@ -116,9 +116,7 @@ impl Offers {
             match &catalog.metas {
                 Err(cause) => unread.push((name.clone(), cause.clone())),
                 Ok(metas) => {
-                    for head in metas.iter().filter(|meta| meta.schema == schema::PACKAGE) {
-                        found.push((name.clone(), serde_json::from_str(&head.json)?));
-                    }
+                    found.extend(heads(metas)?.into_iter().map(|head| (name.clone(), head)));
                 }
             }
         }

@@ -147,9 +147,7 @@ impl CatalogTransport {
     /// Returns the head of every package of the server.
     pub(super) async fn packages(&self, catalog: &ClusterCatalog) -> anyhow::Result<Vec<Value>> {
         if let Some(shelf) = self.shelf(catalog).await? {
-            let heads = shelf.values().flatten().filter(|meta| meta.schema == schema::PACKAGE);
-            let heads = heads.map(|meta| serde_json::from_str(&meta.json));
-            return heads.collect::<Result<_, _>>().context(UNREADABLE);
+            return heads(shelf.values().flatten());
         }
         let place = self.place(catalog)?;
         let mut url = below(&place.base, "metas");
@@ -158,10 +156,7 @@ impl CatalogTransport {
             (StatusCode::NOT_FOUND, _) => self.all(&place).await?,
             (status, text) => ok(status, text)?,
         };
-        let blobs = text.lines().filter(|line| !line.trim().is_empty());
-        let blobs = blobs.map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
-        let blobs = blobs.context(UNREADABLE)?.into_iter();
-        Ok(blobs.filter(|blob| blob["schema"] == schema::PACKAGE).collect())
+        heads(&parse(&text)?)
     }
 
     /// Returns the address of a catalog, and the digest of what its status says it serves.
@@ -317,6 +312,13 @@ pub(crate) async fn answers(
         }
         Ok(_) => Some(Ok(())),
     }
+}
+
+/// Returns the heads of packages among blobs.
+pub(crate) fn heads<'a>(metas: impl IntoIterator<Item = &'a Meta>) -> anyhow::Result<Vec<Value>> {
+    let heads = metas.into_iter().filter(|meta| meta.schema == schema::PACKAGE);
+    let heads = heads.map(|meta| serde_json::from_str(&meta.json));
+    heads.collect::<Result<_, _>>().context(UNREADABLE)
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {

@@ -39,7 +39,7 @@ use tokio::sync::OnceCell;
 use tower::util::{MapErrLayer, MapRequestLayer};
 
 use content::CatalogTransport;
-pub(crate) use content::{CatalogAccess, Whole, answers};
+pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
@@ -218,18 +218,15 @@ impl Cluster {
         Ok(found)
     }
 
-    /// Reads all catalogs, by name.
-    pub(crate) async fn catalogs(client: &Client) -> anyhow::Result<Vec<ClusterCatalog>> {
-        let catalogs = Api::<ClusterCatalog>::all(client.clone());
-        let catalogs = catalogs.list(&ListParams::default()).await;
-        let mut catalogs = catalogs.context("listing ClusterCatalogs")?.items;
-        catalogs.sort_by_key(ClusterCatalog::name_any);
-        Ok(catalogs)
-    }
-
     /// Returns all catalogs, by name; read once.
     pub(crate) async fn all_catalogs(&self) -> anyhow::Result<&[ClusterCatalog]> {
-        let read = || Self::catalogs(&self.client);
+        let read = || async {
+            let catalogs = Api::<ClusterCatalog>::all(self.client.clone());
+            let catalogs = catalogs.list(&ListParams::default()).await;
+            let mut catalogs = catalogs.context("listing ClusterCatalogs")?.items;
+            catalogs.sort_by_key(ClusterCatalog::name_any);
+            anyhow::Ok(catalogs)
+        };
         self.catalogs.get_or_try_init(read).await.map(Vec::as_slice)
     }
 
@@ -568,8 +565,8 @@ mod tests {
     async fn catalogs_that_are_not_selected_are_not_read() {
         let (cluster, asked) = cluster();
         let selector = Selector::new(Some(&only("a"))).unwrap();
-        for catalog in Cluster::catalogs(&cluster.client).await.unwrap() {
-            cluster.known(&catalog, "p", &selector).await;
+        for catalog in cluster.all_catalogs().await.unwrap() {
+            cluster.known(catalog, "p", &selector).await;
         }
         let asked = asked.lock().unwrap();
         let of =

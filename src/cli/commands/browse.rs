@@ -295,8 +295,8 @@ impl Verbs {
 
     async fn catalogs(&self) -> anyhow::Result<Value> {
         match &self.source {
-            Source::Cluster(client, ..) => {
-                catalog::list::document(&Cluster::catalogs(client).await?).value()
+            Source::Cluster(..) => {
+                catalog::list::document(self.cluster()?.all_catalogs().await?).value()
             }
             Source::Named(named, _) => {
                 let catalogs = named.iter().map(Named::listed).collect();
@@ -307,9 +307,10 @@ impl Verbs {
 
     async fn findings(&self, name: &str) -> anyhow::Result<Value> {
         let files = match &self.source {
-            Source::Cluster(client, ..) => {
-                let catalogs = Cluster::catalogs(client).await?;
-                let Some(found) = catalogs.into_iter().find(|it| it.name_any() == name) else {
+            Source::Cluster(..) => {
+                let cluster = self.cluster()?;
+                let mut catalogs = cluster.all_catalogs().await?.iter();
+                let Some(found) = catalogs.find(|it| it.name_any() == name) else {
                     return Ok(Value::Null);
                 };
                 let image = found.resolved_reference();

@@ -105,12 +105,12 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> Ended {
         let named = args.names.iter().map(|name| cluster.extension(name));
         futures::future::try_join_all(named).await?
     };
-    let catalogs = Cluster::catalogs(cluster.own_client()).await?;
+    let catalogs = cluster.all_catalogs().await?;
     let mut locked = Vec::new();
     for extension in &extensions {
         match running(&cluster, extension).await? {
             Some(found) => {
-                let catalog = offering(&cluster, &found, &catalogs).await?;
+                let catalog = offering(&cluster, &found, catalogs).await?;
                 locked.push(Locked { catalog, ..found });
             }
             None => notice(&format!("note: {} has nothing installed", extension.name_any())),

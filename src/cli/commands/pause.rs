@@ -43,7 +43,7 @@ pub(crate) async fn run(
     let (extensions, catalogs) = if args.all {
         let mut extensions = cluster.extensions().await?;
         extensions.retain(|extension| extension.metadata.deletion_timestamp.is_none());
-        (extensions, Cluster::catalogs(cluster.own_client()).await?)
+        (extensions, cluster.all_catalogs().await?.to_vec())
     } else {
         // All are read before one is changed: an unknown name changes nothing.
         let (catalogs, extensions): (Vec<_>, Vec<_>) =

@@ -25,20 +25,20 @@ pub(crate) struct ListArgs {
 pub(crate) async fn run(args: &ListArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let on = OnCluster { access: args.access.clone(), ..OnCluster::default() };
     let cluster = on.connect(global).await?;
-    let catalogs = Cluster::catalogs(cluster.own_client()).await?;
+    let catalogs = cluster.all_catalogs().await?;
     let now = Timestamp::now();
     match args.output {
-        format @ (Format::Json | Format::Yaml) => document(&catalogs).write(format, out)?,
+        format @ (Format::Json | Format::Yaml) => document(catalogs).write(format, out)?,
         Format::Name => {
-            for catalog in &catalogs {
+            for catalog in catalogs {
                 writeln!(out, "clustercatalog.{}/{}", olm_api::GROUP, catalog.name_any())?;
             }
         }
         Format::Wide => {
-            let more = More::read(&cluster, &catalogs).await?;
-            table(&catalogs, Some(&more), now).write(out)?;
+            let more = More::read(&cluster, catalogs).await?;
+            table(catalogs, Some(&more), now).write(out)?;
         }
-        _ => table(&catalogs, None, now).write(out)?,
+        _ => table(catalogs, None, now).write(out)?,
     }
     Ok(Outcome::Done)
 }

@@ -63,7 +63,7 @@ impl Names {
                 extensions.iter().map(ResourceExt::name_any).collect()
             }
             Self::Catalogs => {
-                let catalogs = Cluster::catalogs(client).await?;
+                let catalogs = cluster.all_catalogs().await?;
                 catalogs.iter().map(ResourceExt::name_any).collect()
             }
             Self::Packages => {

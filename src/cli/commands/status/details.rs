@@ -55,9 +55,9 @@ impl Details {
         let provides = provides.map(|listed| listed.items.iter().map(kind).collect());
         let revisions = cluster.revisions(name).await?;
         let origin = states(&revisions).installed.map(Origin::of);
-        let catalog = match Cluster::catalogs(cluster.own_client()).await {
+        let catalog = match cluster.all_catalogs().await {
             Ok(catalogs) => {
-                let mut listed = catalog::list::document(&catalogs).catalogs.into_iter();
+                let mut listed = catalog::list::document(catalogs).catalogs.into_iter();
                 let came_from = origin.and_then(|origin| origin.catalog);
                 Ok(listed.find(|it| Some(&it.name) == came_from.as_ref()))
             }
