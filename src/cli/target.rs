@@ -29,7 +29,7 @@ use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages};
 use crate::connection::Global;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
-use crate::output::{Hinted, Outcome, notice, one_line};
+use crate::output::{Hinted, Outcome, notice, one_line, usage};
 use crate::verb::OnCluster;
 
 /// The meaning of an argument, before any lookup on a cluster.
@@ -132,25 +132,37 @@ impl Lookup {
         Ok(None)
     }
 
+    /// Returns the catalogs that are named; each has its own name.
+    fn flags(&self) -> anyhow::Result<&[CatalogFlag]> {
+        let mut names = BTreeSet::new();
+        match self.catalogs.iter().find(|flag| !names.insert(&flag.name)) {
+            Some(CatalogFlag { name, place, .. }) => usage(format!(
+                "two catalogs are named {}: name one of them, --from NAME={place}",
+                quote(name)
+            )),
+            None => Ok(&self.catalogs),
+        }
+    }
+
     /// Reads the named catalogs with all their blobs.
-    pub(crate) async fn named(&self) -> Vec<Named> {
-        Named::read(&self.catalogs, self.on.access.catalog_ca.clone()).await
+    pub(crate) async fn named(&self) -> anyhow::Result<Vec<Named>> {
+        Ok(Named::read(self.flags()?, self.on.access.catalog_ca.clone()).await)
     }
 
     /// Reads the named catalogs as resolution takes them.
-    pub(crate) async fn read(&self) -> Catalogs {
+    pub(crate) async fn read(&self) -> anyhow::Result<Catalogs> {
         let mut catalogs = Catalogs::new(self.on.access.catalog_ca.clone());
-        for flag in &self.catalogs {
+        for flag in self.flags()? {
             catalogs.load(&flag.place).await;
         }
-        catalogs
+        Ok(catalogs)
     }
 
     /// Returns the offers of the named catalogs, otherwise of those of the cluster.
     pub(crate) async fn offers(&self, global: &Global) -> anyhow::Result<Offers> {
         if self.is_offline() {
             self.on.settings.refuse("no --from is given")?;
-            return Ok(Offers::Named(Arc::new(self.named().await)));
+            return Ok(Offers::Named(Arc::new(self.named().await?)));
         }
         Ok(Offers::Cluster(Box::new(self.on.connect(global).await?)))
     }
@@ -226,7 +238,7 @@ pub(crate) async fn load(
         match (target, cluster) {
             (Target::Bundle(place), _) => loaded.add(place.clone(), place).await?,
             (Target::Package(wanted), _) if lookup.is_offline() => {
-                let offers = Offers::Named(Arc::new(lookup.named().await));
+                let offers = Offers::Named(Arc::new(lookup.named().await?));
                 let found = chosen(&offers.offered(filter(wanted)).await?)?;
                 notice(&format!("{} of catalog {}: {}", found.name, found.catalog, found.image));
                 let files = load_files(&found.image).await?;
@@ -343,7 +355,7 @@ async fn add_extension(
             loaded.add(format!("{} ({image})", record.name), &image).await?;
         }
     }
-    let mut snapshot = cluster.snapshot(&name).await?;
+    let mut snapshot = cluster.snapshot_of(extension).await?;
     if let Some(range) = upgrade {
         snapshot.question.filter.version = Some(range.to_owned());
     }

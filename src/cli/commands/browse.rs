@@ -45,7 +45,7 @@ pub(crate) async fn run(args: BrowseArgs, global: Global, out: &mut dyn Write) -
     let offline = args.lookup.is_offline();
     let source = if offline {
         args.lookup.on.settings.refuse("no --from is given")?;
-        let named = args.lookup.named().await;
+        let named = args.lookup.named().await?;
         Source::Named(Arc::new(named), args.lookup.on.access.catalog_ca)
     } else {
         let client = Cluster::client(&global).await?;

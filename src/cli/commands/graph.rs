@@ -63,7 +63,7 @@ pub(crate) async fn run(args: GraphArgs, global: &Global, out: &mut dyn Write) -
 
 /// Makes the graph of a package from the named catalogs.
 async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<Graph> {
-    let catalogs = args.lookup.read().await;
+    let catalogs = args.lookup.read().await?;
     let given = args.lookup.catalogs.iter();
     let given: Vec<_> = given.map(|flag| catalogs.given(flag)).collect::<Result<_, _>>()?;
     let request = Request {

@@ -88,7 +88,7 @@ pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write)
     let manifest = args.file.as_deref().map(plan::read_manifest).transpose()?;
     let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
     inquiry.version = version;
-    let (catalogs, flags) = (args.lookup.read().await, args.lookup.catalogs.iter());
+    let (catalogs, flags) = (args.lookup.read().await?, args.lookup.catalogs.iter());
     let given = flags.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
     let given: Vec<_> = given.collect();
     inquiry.answer(&args, &given, out)
