@@ -19,6 +19,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::output::UsageError;
+
 /// Flags that tell of a cluster.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct EnvironmentFlags {
@@ -142,6 +144,20 @@ impl EnvironmentFlags {
             InstalledFlag::Bundle(bundle) => Some(bundle),
             InstalledFlag::File(_) => None,
         })
+    }
+
+    /// Fails if a flag tells of a cluster, where a cluster tells of itself.
+    pub(crate) fn refuse(&self) -> Result<(), UsageError> {
+        let is_file = |flag: &InstalledFlag| matches!(flag, InstalledFlag::File(_));
+        let told = [
+            ("--served-kinds", self.served_kinds.is_some()),
+            ("--kube-version", self.kube_version.is_some()),
+            ("--installed FILE", self.installed.iter().any(is_file)),
+        ];
+        match told.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => Err(UsageError(format!("{flag} counts only with --from"))),
+            None => Ok(()),
+        }
     }
 
     /// Reads the files; what no flag gives is not judged.

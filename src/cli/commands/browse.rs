@@ -191,7 +191,7 @@ impl Verbs {
         let mut page = json!({"status": status["extensions"][0].take(),
             "conditions": conditions,
             "manifest": olm_core::yaml::to_yaml(&for_git(&extension))});
-        match why::of_extension(name, &cluster).await {
+        match why::of_extension(&extension, &cluster).await {
             Ok(why) => page["why"] = serde_json::to_value(why)?,
             Err(error) => or_why("why it gets its version", &error),
         }

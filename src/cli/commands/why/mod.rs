@@ -23,11 +23,11 @@ use crate::verb::words;
 /// Flags of `why`.
 #[derive(Debug, Args)]
 #[command(override_usage = "kubectl olm why NAME [VERSION]\n       \
-                      kubectl olm why --package NAME --from PATH [--installed NAME@VERSION] [VERSION]\n       \
+                      kubectl olm why PACKAGE --from PATH [--installed NAME@VERSION] [VERSION]\n       \
                       kubectl olm why -f FILE --from PATH [--installed NAME@VERSION] [VERSION]")]
 pub(crate) struct WhyArgs {
-    /// Name of a ClusterExtension of the cluster, unless `--package` or `-f` is given; then the
-    /// version, or the bundle, to explain in detail
+    /// Name of a ClusterExtension of the cluster, or with `--from` of a package, unless `--package`
+    /// or `-f` is given; then the version, or the bundle, to explain in detail
     #[arg(value_name = "NAME|VERSION", num_args = 0..=2)]
     words: Vec<String>,
     /// Name of the package, instead of a ClusterExtension
@@ -71,55 +71,66 @@ struct Inquiry {
     assumed: Vec<String>,
     /// The status that the controller reported.
     said: Option<Said>,
-    /// The holds of the chosen bundle.
     holds: Vec<Headline>,
     version: Option<String>,
 }
 
 /// Explains one resolution.
 pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write) -> Ended {
+    let mut words = std::mem::take(&mut args.words).into_iter();
     if args.package.is_none() && args.file.is_none() {
-        return Box::pin(on_cluster(args, global, out)).await;
+        let Some(name) = words.next() else {
+            return usage("give a NAME, or --package or -f with --from");
+        };
+        if !args.lookup.is_offline() {
+            args.environment.refuse()?;
+            return Box::pin(on_cluster(args, (&name, words.next()), global, out)).await;
+        }
+        args.package = Some(name);
     }
-    let version = args.take_words(1)?.pop();
     if !args.lookup.is_offline() {
         return usage("--from is required with --package and with -f");
     }
     let manifest = args.file.as_deref().map(plan::read_manifest).transpose()?;
     let mut inquiry = Inquiry::offline(&args, manifest.unwrap_or_default())?;
-    inquiry.version = version;
+    inquiry.version = words.next();
+    if words.next().is_some() {
+        return usage("with --package and with -f only a VERSION may follow");
+    }
     let (catalogs, flags) = (args.lookup.read().await?, args.lookup.catalogs.iter());
     let given = flags.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
     let given: Vec<_> = given.collect();
     inquiry.answer(&args, &given, out)
 }
 
-/// Explains an extension of a cluster.
-async fn on_cluster(mut args: WhyArgs, global: &Global, out: &mut dyn Write) -> Ended {
-    let mut words = args.take_words(2)?.into_iter();
-    let Some(name) = words.next() else {
-        return usage("give a NAME, or --package or -f with --from");
-    };
+async fn on_cluster(
+    args: WhyArgs,
+    (name, version): (&str, Option<String>),
+    global: &Global,
+    out: &mut dyn Write,
+) -> Ended {
     let cluster = args.lookup.on.connect(global).await?;
-    let extension = cluster.extension(&name).await?;
+    let extension = cluster.extension(name).await?;
     let snapshot = cluster.snapshot_of(&extension).await?;
     let catalogs = snapshot.catalogs();
     let mut inquiry = Inquiry::about(&extension, &cluster, &snapshot).await?;
     args.change(&mut inquiry.question);
     // The flags may have changed the policy.
     inquiry.options = inquiry.question.options(snapshot.options);
-    inquiry.holds = inquiry.holds(&cluster, &catalogs).await?;
-    inquiry.version = words.next();
+    inquiry.holds = inquiry.holds(&cluster, &extension, &catalogs).await?;
+    inquiry.version = version;
     inquiry.answer(&args, &catalogs, out)
 }
 
 /// Returns the report about an extension for programs, with the text of each reason.
-pub(crate) async fn of_extension(name: &str, cluster: &Cluster) -> anyhow::Result<Value> {
-    let extension = cluster.extension(name).await?;
-    let snapshot = cluster.snapshot_of(&extension).await?;
+pub(crate) async fn of_extension(
+    extension: &ClusterExtension,
+    cluster: &Cluster,
+) -> anyhow::Result<Value> {
+    let snapshot = cluster.snapshot_of(extension).await?;
     let catalogs = snapshot.catalogs();
-    let mut inquiry = Inquiry::about(&extension, cluster, &snapshot).await?;
-    inquiry.holds = inquiry.holds(cluster, &catalogs).await?;
+    let mut inquiry = Inquiry::about(extension, cluster, &snapshot).await?;
+    inquiry.holds = inquiry.holds(cluster, extension, &catalogs).await?;
     inquiry.explained(&catalogs, |report| {
         let mut document = serde_json::to_value(report)?;
         for (at, bundle) in report.bundles.iter().enumerate() {
@@ -133,14 +144,6 @@ pub(crate) async fn of_extension(name: &str, cluster: &Cluster) -> anyhow::Resul
 }
 
 impl WhyArgs {
-    /// Takes the positional arguments, or fails if there are too many.
-    fn take_words(&mut self, most: usize) -> anyhow::Result<Vec<String>> {
-        if self.words.len() > most {
-            return usage("with --package and with -f only a VERSION may follow");
-        }
-        Ok(std::mem::take(&mut self.words))
-    }
-
     /// Asks what the flags ask instead.
     fn change(&self, question: &mut Question) {
         let filter = &mut question.filter;
@@ -217,6 +220,7 @@ impl Inquiry {
     async fn holds(
         &self,
         cluster: &Cluster,
+        extension: &ClusterExtension,
         catalogs: &[Catalog<'_>],
     ) -> anyhow::Result<Vec<Headline>> {
         let question = &self.question;
@@ -240,8 +244,7 @@ impl Inquiry {
         if is_there {
             return Ok(holds);
         }
-        let extension = cluster.extension(self.extension.as_deref().unwrap_or_default()).await?;
-        match plan::make(cluster, &extension, Some(&target.version)).await {
+        match plan::make(cluster, extension, Some(&target.version)).await {
             Ok(plan) => {
                 let notes = plan.holds.into_iter().map(|hold| hold.note);
                 let stands = holds.first().map(|headline| headline.code);
@@ -266,7 +269,6 @@ impl Inquiry {
         })
     }
 
-    /// Explains a resolution to somebody.
     fn explained<T>(
         &self,
         catalogs: &[Catalog<'_>],
