@@ -244,7 +244,12 @@ impl Inquiry {
         if is_there {
             return Ok(holds);
         }
-        match plan::make(cluster, extension, Some(&target.version)).await {
+        // As it would be if its spec asked what the flags ask.
+        let filter = &question.filter;
+        let change = json!({"spec": {"source": {"catalog": {"channels": filter.channels,
+            "upgradeConstraintPolicy": filter.upgrade_constraint_policy}}}});
+        let asked = plan::edited(extension, &change)?;
+        match plan::make(cluster, &asked, Some(&target.version)).await {
             Ok(plan) => {
                 let notes = plan.holds.into_iter().map(|hold| hold.note);
                 let stands = holds.first().map(|headline| headline.code);
