@@ -35,11 +35,9 @@ pub(crate) use written::Written;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Outcome {
-    /// It succeeded.
     Done = 0,
     /// The answer is no, or the request failed.
     Failed = 1,
-    /// Wrong usage.
     Usage = 2,
     /// The answer is not known.
     Unknown = 3,
@@ -58,7 +56,6 @@ impl Outcome {
     }
 }
 
-/// The outcome of a command, or its error.
 pub(crate) type Ended = anyhow::Result<Outcome>;
 
 impl From<Outcome> for ExitCode {
@@ -89,16 +86,12 @@ pub(crate) struct Hinted {
 impl Hinted {
     /// Returns the error that the answer is no.
     pub(crate) fn failed(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Self::error(text.into(), hint.into(), Outcome::Failed)
+        Self { text: text.into(), hint: Some(hint.into()), outcome: Outcome::Failed }.into()
     }
 
     /// Returns the error that the answer is not known.
     pub(crate) fn unknown(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Self::error(text.into(), hint.into(), Outcome::Unknown)
-    }
-
-    fn error(text: String, hint: String, outcome: Outcome) -> anyhow::Error {
-        Self { text, hint: Some(hint), outcome }.into()
+        Self { text: text.into(), hint: Some(hint.into()), outcome: Outcome::Unknown }.into()
     }
 }
 
@@ -167,7 +160,6 @@ pub(crate) fn write_json(out: &mut dyn Write, value: &impl Serialize) -> anyhow:
     Ok(())
 }
 
-/// Writes a value as one YAML document.
 pub(crate) fn write_yaml(out: &mut dyn Write, value: &Value) -> anyhow::Result<()> {
     Ok(out.write_all(olm_core::yaml::to_yaml(value).as_bytes())?)
 }

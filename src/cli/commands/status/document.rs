@@ -1,6 +1,5 @@
 //! The answer for programs.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_core::extension::holds::advice;
 
 use super::columns::{deprecated, held_by, ready, ready_condition, support, update};
@@ -14,13 +13,6 @@ pub(crate) struct Status {
     pub(crate) extensions: Vec<ExtensionRow>,
     /// Data that could not be read.
     pub(super) unknown: Vec<Unknown>,
-}
-
-impl From<&Condition> for Support {
-    fn from(found: &Condition) -> Self {
-        let (status, reason) = (found.status.clone(), found.reason.clone());
-        Self { status, reason, message: found.message.clone() }
-    }
 }
 
 /// Returns the answer for programs.
@@ -48,7 +40,11 @@ fn row(extension: &ClusterExtension) -> ExtensionRow {
         },
         update: update(extension).cloned(),
         deprecated: deprecated(extension).map(str::to_owned),
-        support: support(extension).map(Support::from),
+        support: support(extension).map(|found| Support {
+            status: found.status.clone(),
+            reason: found.reason.clone(),
+            message: found.message.clone(),
+        }),
         todo: advice(extension),
         held_by: held_by(extension).into_iter().map(str::to_owned).collect(),
         revisions: seen.map(|status| status.active_revisions.clone()),
