@@ -65,7 +65,6 @@ async fn pull_image(image: &ImageRef) -> anyhow::Result<BundleImage> {
     Ok(during(&what, &transfer, Box::pin(pull_bundle(&puller, image, None))).await?)
 }
 
-/// Reads the files of a bundle.
 fn read_directory(root: &Path) -> io::Result<Files> {
     let mut files = Files::new();
     for directory in BUNDLE_DIRECTORIES {

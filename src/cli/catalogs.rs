@@ -34,7 +34,6 @@ pub(crate) const CATALOG_SYNTAX: &str = "[NAME=]PATH|IMAGE|URL[,priority=N]";
 pub(crate) struct CatalogFlag {
     /// Name of the catalog; by default the last component of its path, reference or URL.
     pub(crate) name: String,
-    /// Priority of the catalog, 0 by default.
     pub(crate) priority: i32,
     /// Path, image reference or URL.
     pub(crate) place: String,
@@ -141,7 +140,6 @@ impl Catalogs {
         Ok(vec![("all.jsonl".to_owned(), text.into_bytes())])
     }
 
-    /// Reads all blobs of a catalog.
     pub(crate) async fn metas(&mut self, place: &str) -> anyhow::Result<Vec<Meta>> {
         metas(&self.files(place).await?, place)
     }
@@ -181,7 +179,6 @@ pub(crate) async fn read(
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Files by their path.
 pub(crate) type FileList = Vec<(String, Vec<u8>)>;
 
 /// Reads the files of a catalog: a file, those below a directory, or those of an image.
@@ -223,7 +220,6 @@ async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
         .collect())
 }
 
-/// Makes the HTTP client for catalog servers.
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     let Some(path) = authorities else { return trusting(Vec::new()) };
     let pem = std::fs::read(path).with_context(|| path.display().to_string())?;

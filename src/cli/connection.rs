@@ -17,7 +17,6 @@ use crate::changes::seconds;
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
 const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
-/// The body of a deletion as a dry run.
 const DRY_DELETION: &[u8] = br#"{"apiVersion":"v1","kind":"DeleteOptions","dryRun":["All"]}"#;
 
 /// The connection flags of kubectl; commands that work offline accept and ignore them.
@@ -69,7 +68,6 @@ impl Global {
         self.kubeconfig.as_deref().map(Path::new)
     }
 
-    /// Reads the kubeconfig.
     pub(crate) fn read_kubeconfig(&self) -> Result<Kubeconfig, ConnectionError> {
         read_kubeconfig(self.kubeconfig())
     }
@@ -85,7 +83,6 @@ impl Global {
     }
 }
 
-/// The modes of a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
     // It writes nothing, where it can say what it would write without that

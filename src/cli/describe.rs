@@ -27,7 +27,6 @@ const BUILT_IN_GROUPS: [&str; 7] = [
     "scheduling.k8s.io",
 ];
 
-/// A description of a bundle.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Description {
@@ -88,7 +87,6 @@ struct RequiredKind {
 }
 
 impl Description {
-    /// Describes a bundle with these constraints.
     pub(crate) fn of(bundle: &Bundle, constraints: Vec<Value>) -> Self {
         let csv = &bundle.csv;
         let summary = csv.summary.clone();
@@ -111,7 +109,6 @@ impl Description {
         }
     }
 
-    /// Adds the description to a sheet.
     pub(crate) fn write(&self, sheet: &mut KeyValues) {
         let named = |key: &str, value: &Option<String>| {
             let value = value.as_deref()?;

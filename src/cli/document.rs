@@ -47,7 +47,6 @@ pub(crate) trait Document: Serialize {
     }
 }
 
-/// A document with its head.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Headed {
@@ -102,7 +101,6 @@ pub(crate) struct TreeRevision {
     pub(crate) objects: Vec<Leaf>,
 }
 
-/// An object in the tree.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Leaf {
     pub(crate) phase: String,

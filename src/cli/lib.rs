@@ -40,7 +40,6 @@ pub use crate::commands::{GROUPS, grouped as command};
 use crate::commands::Cli;
 use crate::output::{Declined, Failure, Outcome, Screen};
 
-/// Runs the program.
 pub fn main() -> ExitCode {
     // This fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

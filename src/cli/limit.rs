@@ -32,7 +32,6 @@ pub(crate) struct Unanswered {
     pub(crate) seconds: u64,
 }
 
-/// There is no connection.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to {server}: {cause}")]
 struct Unreachable {

@@ -17,11 +17,8 @@ const AT_ONCE: usize = 8;
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// An object on the cluster.
 pub(crate) struct Managed {
-    /// Its kind.
     pub(crate) resource: ApiResource,
-    /// Its metadata.
     pub(crate) object: PartialObjectMeta<DynamicObject>,
 }
 
@@ -53,7 +50,6 @@ impl Managed {
         Some((&owner.uid, format!("{} {}", owner.kind, owner.name)))
     }
 
-    /// Returns the interface to it.
     pub(crate) fn api(&self, client: &Client) -> Api<DynamicObject> {
         match self.object.namespace() {
             Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &self.resource),

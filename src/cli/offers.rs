@@ -56,9 +56,7 @@ pub(crate) struct Listed {
     pub(crate) last_unpacked: Option<Time>,
 }
 
-/// The source of packages.
 pub(crate) enum Offers {
-    /// The catalogs of a cluster.
     Cluster(Box<Cluster>),
     /// Catalogs named on the command line.
     Named(Arc<Vec<Named>>),

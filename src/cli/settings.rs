@@ -41,7 +41,6 @@ pub(crate) struct SettingsFlags {
 /// The settings of a controller, and whether they are known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// The settings.
     pub(crate) controller: ControllerSettings,
     /// The namespace in which it published them.
     pub(crate) namespace: Option<String>,

@@ -39,7 +39,6 @@ pub(crate) enum Target {
     Bundle(String),
     /// `PACKAGE[@RANGE]`.
     Package(String),
-    /// An extension.
     Extension(String),
     /// An extension or, if there is none of the name, a package.
     Word(String),
@@ -105,7 +104,6 @@ impl Lookup {
         !self.catalogs.is_empty()
     }
 
-    /// Reads an argument.
     pub(crate) fn target(&self, text: &str) -> Target {
         Target::of(text, self.is_offline())
     }
@@ -168,13 +166,9 @@ impl Lookup {
     }
 }
 
-/// A bundle and where it came from.
 pub(crate) struct Source {
-    /// The name for users.
     pub(crate) called: String,
-    /// The bundle.
     pub(crate) bundle: Bundle,
-    /// The files that it was read from.
     pub(crate) files: Files,
     /// Its image; empty for a directory.
     pub(crate) image: String,
@@ -196,7 +190,6 @@ pub(crate) struct Installation {
     pub(crate) inline: Option<Value>,
     /// The issuer of the certificates of its webhooks, if recorded.
     pub(crate) certificates: Option<CertificateSource>,
-    /// The additions to its bundles.
     pub(crate) additions: Additions,
     /// Which of its bundles is installed, by name.
     pub(crate) installed: Option<String>,

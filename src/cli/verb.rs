@@ -33,7 +33,6 @@ pub(crate) struct OnCluster {
 }
 
 impl OnCluster {
-    /// Connects to the cluster.
     pub(crate) async fn connect(&self, global: &Global) -> anyhow::Result<Cluster> {
         Cluster::over(Cluster::client(global).await?, &self.access, &self.settings)
     }
@@ -101,7 +100,6 @@ impl Rehearsal {
         self.output.filter(|output| *output != Format::Name)
     }
 
-    /// Returns the output of the verb.
     pub(crate) fn written(self, out: &mut dyn Write) -> Written<'_> {
         Written::new(out, self.output)
     }

@@ -25,12 +25,9 @@ const STANDS: Duration = Duration::from_secs(3);
 /// of the spec it makes no new generation by which its effect could be told.
 pub(crate) const NOTICED: Duration = Duration::from_secs(15);
 
-/// The version that is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Awaited<'a> {
-    /// Any.
     Any,
-    /// This one.
     Version(&'a str),
     /// Another one than this.
     Other(&'a str),
@@ -142,7 +139,6 @@ fn timed_out(timeout: u64, late: &str, is_seen: bool) -> Vec<String> {
     vec![format!("{error}; the controller has not acted on it"), hint]
 }
 
-/// The progress of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
     /// Its installed version.

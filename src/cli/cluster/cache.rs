@@ -49,7 +49,6 @@ impl Size {
     }
 }
 
-/// The name of a part.
 pub(super) struct Key(String);
 
 impl Key {
@@ -93,7 +92,6 @@ impl Cache {
         Some(text)
     }
 
-    /// Keeps a part.
     pub(super) fn write(&self, key: &Key, text: &str) {
         let _ = self.keep(&self.directory.join(&key.0), text);
     }

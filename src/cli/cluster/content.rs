@@ -49,7 +49,6 @@ pub(crate) struct CatalogAccess {
     pub(crate) no_cache: bool,
 }
 
-/// The connection to the catalog server.
 pub(super) struct CatalogTransport {
     client: Client,
     http: reqwest::Client,
@@ -99,7 +98,6 @@ impl CatalogTransport {
         })
     }
 
-    /// Returns the content of the server for a package.
     pub(super) async fn content(
         &self,
         catalog: &ClusterCatalog,

@@ -73,7 +73,6 @@ pub(crate) struct ClusterState {
 }
 
 impl ClusterState {
-    /// Returns the settings of the controller.
     pub(crate) fn controller(&self) -> &ControllerSettings {
         &self.settings.controller
     }
@@ -189,18 +188,15 @@ impl Cluster {
         Ok(limited(client, &api_server))
     }
 
-    /// Returns the client of the connection.
     pub(crate) fn own_client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads an extension.
     pub(crate) async fn extension(&self, name: &str) -> anyhow::Result<ClusterExtension> {
         let found = self.find_extension(name).await?;
         found.with_context(|| format!("there is no ClusterExtension {name:?}"))
     }
 
-    /// Reads an extension, if it exists.
     pub(crate) async fn find_extension(
         &self,
         name: &str,
@@ -230,7 +226,6 @@ impl Cluster {
         self.catalogs.get_or_try_init(read).await.map(Vec::as_slice)
     }
 
-    /// Reads the catalog of a name.
     pub(crate) async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
         let found = Api::<ClusterCatalog>::all(client.clone()).get_opt(name).await;
         let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
@@ -371,7 +366,6 @@ impl Cluster {
         self.transport.blobs(found, package).await
     }
 
-    /// Reads what a revision holds.
     pub(crate) async fn content(&self, set: &ClusterObjectSet) -> anyhow::Result<Vec<Phase>> {
         let namespace = self.system_namespace().await;
         let namespace = namespace.unwrap_or_else(|_| SYSTEM_NAMESPACE.to_owned());
@@ -384,7 +378,6 @@ impl Cluster {
         self.settings.get_or_try_init(read).await
     }
 
-    /// Returns the namespace of the controller.
     pub(crate) async fn system_namespace(&self) -> anyhow::Result<String> {
         let found = self.settings().await?.namespace.clone();
         let flagged = || self.flags.namespaces().first().copied().map(str::to_owned);

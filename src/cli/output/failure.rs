@@ -39,11 +39,8 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 /// A failure, judged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The text.
     pub(crate) text: String,
-    /// The outcome of the program.
     pub(crate) outcome: Outcome,
-    /// A hint.
     pub(crate) hint: Option<String>,
 }
 

@@ -12,7 +12,6 @@ pub(crate) struct KeyValues {
 }
 
 impl KeyValues {
-    /// Adds a label with one line.
     pub(crate) fn line(&mut self, label: &'static str, text: String) {
         self.lines(label, [text]);
     }

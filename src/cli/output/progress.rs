@@ -14,9 +14,7 @@ use super::{is_quiet, notice};
 
 /// Shorter operations are not reported.
 const BEGIN: Duration = Duration::from_millis(500);
-/// The interval of the bar.
 const MOVE: Duration = Duration::from_millis(100);
-/// The interval of lines.
 const LINE: Duration = Duration::from_secs(10);
 const WITH_END: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
 const WITHOUT_END: &str = "{msg}: {bytes}, {elapsed}";

@@ -17,7 +17,6 @@ const END: char = '\u{5}';
 
 static PAINTING: AtomicBool = AtomicBool::new(false);
 
-/// The styles of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Paint {
@@ -61,7 +60,6 @@ pub(super) fn sequence(mark: u8) -> Option<String> {
     paint.map(|paint| paint.style().to_string())
 }
 
-/// Whether text is colored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Styles {
     on: bool,

@@ -13,7 +13,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Makes a table with these headers.
     pub(crate) fn new(headers: &[&str]) -> Self {
         let headers = headers.iter().map(|header| (*header).to_owned()).collect();
         Self { rows: vec![headers] }
@@ -75,7 +74,6 @@ pub(crate) fn cell(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
 }
 
-/// Returns the blanks before a text.
 fn margin(text: &str) -> &str {
     &text[..text.len() - text.trim_start_matches(' ').len()]
 }

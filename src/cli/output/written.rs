@@ -76,7 +76,6 @@ mod tests {
 
     use super::*;
 
-    /// A pipe that nobody reads.
     struct Closed;
 
     impl Write for Closed {

@@ -21,7 +21,6 @@ const OPENING: Duration = Duration::from_secs(30);
 /// The time limit of a request.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// Headers of every answer.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,

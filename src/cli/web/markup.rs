@@ -8,7 +8,6 @@ use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 
 use crate::graph::xml;
 
-/// Schemes that links may have.
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
 /// Markup that is safe to insert.

@@ -67,7 +67,6 @@ pub(crate) trait Documents: Send + Sync + 'static {
     /// Returns a document; null if what is asked about is not there.
     fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>>;
 
-    /// Returns the icon of a package of a catalog.
     fn icon<'a>(&'a self, catalog: &'a str, package: &'a str) -> BoxFuture<'a, Option<Icon>>;
 }
 

@@ -99,7 +99,6 @@ struct Part {
     bundles: usize,
 }
 
-/// Builds the image of a catalog.
 pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> Ended {
     if !args.push && args.oci.is_none() && args.dockerfile.is_none() {
         return usage("a target for the image is required: --push, --oci DIR or --dockerfile DIR");

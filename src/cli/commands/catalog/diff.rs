@@ -95,7 +95,6 @@ fn stranded(found: &[PackageDiff], extensions: &[ClusterExtension]) -> Vec<Stran
     extensions.iter().filter_map(of).collect()
 }
 
-/// Returns the lines about a package.
 fn plain_lines(package: &PackageDiff) -> String {
     let mut good = Vec::new();
     if let Some((before, after)) = &package.default_channel {

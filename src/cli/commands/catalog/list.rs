@@ -21,7 +21,6 @@ pub(crate) struct ListArgs {
     access: CatalogAccess,
 }
 
-/// Prints a row for each catalog.
 pub(crate) async fn run(args: &ListArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let on = OnCluster { access: args.access.clone(), ..OnCluster::default() };
     let cluster = on.connect(global).await?;
@@ -43,7 +42,6 @@ pub(crate) async fn run(args: &ListArgs, global: &Global, out: &mut dyn Write) -
     Ok(Outcome::Done)
 }
 
-/// Further columns.
 struct More {
     /// The number of packages of each catalog, if known.
     packages: BTreeMap<String, usize>,

@@ -37,7 +37,6 @@ pub(crate) enum CatalogCommand {
     Diff(diff::DiffArgs),
 }
 
-/// Runs one of the commands.
 pub(crate) async fn run(command: CatalogCommand, global: &Global, out: &mut dyn Write) -> Ended {
     match command {
         CatalogCommand::List(args) => list::run(&args, global, out).await,

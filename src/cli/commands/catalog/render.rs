@@ -102,7 +102,6 @@ async fn expanded(source: &str, template: Template) -> anyhow::Result<Vec<Meta>>
     template.expand(&bundles).with_context(|| source.to_owned())
 }
 
-/// The files of a source.
 enum Source {
     Catalog(FileList),
     Bundle(Files),

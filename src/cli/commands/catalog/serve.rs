@@ -10,7 +10,6 @@ use super::wait::{current, wait};
 use crate::prelude::*;
 use crate::puller::puller;
 
-/// Seconds of a minute.
 const MINUTE: u64 = 60;
 
 /// Arguments of `catalog add`.
@@ -47,7 +46,6 @@ pub(crate) struct RemoveArgs {
     confirm: Confirm,
 }
 
-/// Has another catalog served.
 pub(crate) async fn add(args: AddArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let wanted = wanted(&args)?;
     let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
@@ -90,7 +88,6 @@ pub(crate) async fn add(args: AddArgs, global: &Global, out: &mut dyn Write) -> 
     wait(&client, &args.name, time, ("served", served), out).await
 }
 
-/// Returns the catalog that arguments ask for.
 fn wanted(args: &AddArgs) -> anyhow::Result<Value> {
     let mut image = json!({"ref": args.image.to_string()});
     if let Some(seconds) = args.poll {
@@ -182,7 +179,6 @@ async fn refusal(puller: &Puller, image: &ImageRef) -> Option<(String, &'static 
     }
 }
 
-/// Has a catalog served no more.
 pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let (global, out) = &mut args.confirm.rehearsal.begin(global, out);
     let cluster = OnCluster::default().connect(global).await?;

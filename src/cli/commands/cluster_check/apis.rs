@@ -29,7 +29,6 @@ pub(super) struct RemovedApi {
     pub(super) removed_in: String,
 }
 
-/// The origin of objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     Extension(String),
@@ -53,7 +52,6 @@ impl Count {
     }
 }
 
-/// Looks for them.
 pub(super) async fn find(
     cluster: &Cluster,
     stored: &[ClusterObjectSet],

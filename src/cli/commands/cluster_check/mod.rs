@@ -28,7 +28,6 @@ pub(crate) struct ClusterCheckArgs {
     output: Format,
 }
 
-/// The findings about an update of the cluster.
 #[derive(Debug, Default)]
 struct Findings {
     /// The version of the cluster, and the release it is to go to; nothing where no release is known.
@@ -58,7 +57,6 @@ struct Extension {
 }
 
 impl Findings {
-    /// Returns the extensions that are in the way.
     fn blocking(&self) -> impl Iterator<Item = &Extension> {
         let target = self.platform.as_ref().map(|(_, target)| *target);
         self.extensions.iter().filter(move |one| target.is_some_and(|target| !one.allows(target)))
@@ -103,7 +101,6 @@ impl Extension {
     }
 }
 
-/// Reads the cluster and says what is in the way.
 pub(crate) async fn run(args: ClusterCheckArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let found = match find(&args, &cluster).await {
@@ -235,7 +232,6 @@ fn declared(state: &ClusterState) -> Option<String> {
     release.map(|release| release.to_string())
 }
 
-/// Looks for what lifts the holds.
 async fn lift(cluster: &Cluster, found: &mut Findings) {
     let Some((_, target)) = found.platform else { return };
     for extension in &mut found.extensions {

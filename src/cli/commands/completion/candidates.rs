@@ -16,7 +16,6 @@ pub(super) struct After {
     pub(super) subject: Option<String>,
 }
 
-/// Names that a cluster knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
     Contexts,

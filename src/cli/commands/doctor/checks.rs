@@ -37,12 +37,10 @@ const CHECKS: [(&str, Check); 10] = [
     ("leftovers", leftovers),
 ];
 
-/// Runs every check.
 pub(super) fn all(facts: &Facts) -> Vec<Row> {
     some(facts, &CHECKS.map(|(subject, _)| subject))
 }
 
-/// Runs the checks of some subjects.
 pub(super) fn some(facts: &Facts, subjects: &[&str]) -> Vec<Row> {
     let wanted = CHECKS.into_iter().filter(|(subject, _)| subjects.contains(subject));
     wanted.flat_map(|(subject, check)| about(subject, or_not_known(check(facts)))).collect()

@@ -18,7 +18,6 @@ const NAMED: [(&str, &str); 2] = [
     (facts::REVISIONS, "/metadata/labels/olm.operatorframework.io~1owner-name"),
 ];
 
-/// Writes the archive.
 pub(super) async fn write(
     path: &Path,
     names: &[String],

@@ -120,7 +120,6 @@ impl Facts {
         facts
     }
 
-    /// Reads the pods of the namespaces with a controller.
     async fn pods(&self, client: &Client) -> Result<Value, Refusal> {
         let mut all = Vec::new();
         for namespace in self.namespaces()? {
@@ -154,7 +153,6 @@ impl Facts {
         Ok(json!({ "items": all }))
     }
 
-    /// Returns one answer.
     pub(super) fn one(&self, name: &str) -> Result<&Value, Refusal> {
         match self.answers.get(name) {
             Some(Ok(value)) => Ok(value),
@@ -174,7 +172,6 @@ impl Facts {
         Ok(Value::Object(silent.into_iter().flatten().collect()))
     }
 
-    /// Returns the objects of a list.
     pub(super) fn items<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Refusal> {
         let items = self.one(name)?["items"].as_array();
         items

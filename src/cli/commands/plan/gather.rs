@@ -65,7 +65,6 @@ struct Renderer<'a> {
     /// The previous issuer of its certificates.
     recorded: Option<CertificateSource>,
     served: Served,
-    /// The additions.
     extras: Extras,
     /// Notes about replacements for data that could not be read.
     notes: Vec<String>,

@@ -48,7 +48,6 @@ pub(crate) struct PlanArgs {
     output: Format,
 }
 
-/// Makes the plan and prints it.
 pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
     let of = match (&args.file, &args.name) {

@@ -117,7 +117,6 @@ fn place(object: &ObjectChange) -> String {
     }
 }
 
-/// Writes each field that changes.
 pub(super) fn write_fields(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     for object in &plan.objects {
         let word = match object.action {

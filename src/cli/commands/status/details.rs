@@ -16,7 +16,6 @@ use crate::output::KeyValues;
 use crate::prelude::*;
 use crate::workloads::causes;
 
-/// Events that are shown.
 const EVENTS: usize = 5;
 
 /// Further data that is shown for a single extension.

@@ -113,7 +113,6 @@ async fn list(client: &Client, args: &StatusArgs) -> anyhow::Result<ObjectList<C
     api.list(&params).await.context("listing ClusterExtensions")
 }
 
-/// Keeps the extensions that are asked for.
 async fn keep_wanted(
     client: &Client,
     args: &StatusArgs,

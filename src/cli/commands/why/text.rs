@@ -23,7 +23,6 @@ fn say(text: &mut Painted, hang: usize, line: &str) {
     let _ = writeln!(text, "{}", folded(line, hang));
 }
 
-/// Adds a line of the answer.
 fn answer_line(text: &mut Painted, key: &str, value: &str) {
     for (number, line) in value.lines().enumerate() {
         let label = if number == 0 { format!("{key}:") } else { String::new() };
@@ -35,12 +34,10 @@ fn answer_line(text: &mut Painted, key: &str, value: &str) {
 pub(super) struct View {
     /// Whether to show every bundle.
     pub(super) all: bool,
-    /// Whether to color lines.
     pub(super) styles: Styles,
 }
 
 impl View {
-    /// Returns the whole text.
     pub(super) fn render(&self, report: &Report<'_>) -> anyhow::Result<String> {
         let mut sections = vec![self.answer(report)];
         if let Some(target) = &report.target {
@@ -247,7 +244,6 @@ fn is_installed(bundle: &BundleReport<'_>) -> bool {
     findings.any(|finding| matches!(finding, Finding::StaysOnInstalled))
 }
 
-/// Returns the request in words.
 fn asked(report: &Report<'_>) -> String {
     let request = &report.request;
     let version = request
@@ -265,7 +261,6 @@ fn asked(report: &Report<'_>) -> String {
     format!("{version}{channels}{policy}")
 }
 
-/// Returns the result in words.
 fn answered(report: &Report<'_>) -> String {
     let Some(selected) = &report.selected else {
         let stays = report.request.installed.is_some();
@@ -295,7 +290,6 @@ fn way(path: &[String], refused: &[String], range: Option<&str>) -> String {
     text
 }
 
-/// Returns the cells of a bundle.
 fn row(bundle: &BundleReport<'_>) -> Vec<String> {
     vec![version(bundle), channels(bundle), verdict(bundle), why(bundle)]
 }

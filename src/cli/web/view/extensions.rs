@@ -163,7 +163,6 @@ pub(in crate::web) struct PlanFile {
     plan: Plan,
     headline: String,
     rows: Vec<(String, Vec<String>)>,
-    /// The command that releases it.
     release: Option<String>,
 }
 

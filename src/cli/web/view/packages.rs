@@ -45,7 +45,6 @@ pub(in crate::web) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads it from the query of an address.
     pub(in crate::web) fn of(words: &BTreeMap<String, String>) -> Self {
         let word = |name| words.get(name).cloned().unwrap_or_default();
         Self {
@@ -280,14 +279,12 @@ impl PackagePage {
     }
 }
 
-/// One bundle of a package.
 #[derive(Template)]
 #[template(path = "bundle.html")]
 pub(in crate::web) struct BundlePage {
     pub(in crate::web) shell: Shell,
     package: Offered,
     at: usize,
-    /// The command that installs it.
     install: Option<String>,
 }
 

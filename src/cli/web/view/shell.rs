@@ -14,7 +14,6 @@ pub(in crate::web) struct Shell {
     pub(in crate::web) of: String,
     /// When they were read.
     pub(in crate::web) read: String,
-    /// Whether there is no cluster.
     pub(in crate::web) offline: bool,
     /// Which part of the site it is.
     pub(in crate::web) part: &'static str,
