@@ -49,7 +49,7 @@ pub(super) async fn write(
         }
     }
     for pod in facts.items::<Value>(facts::PODS).unwrap_or_default() {
-        for (file, log) in logs(client, &pod["metadata"]).await {
+        for (file, log) in logs(client, &pod).await {
             match log {
                 Ok(log) => {
                     files.insert(file, without_users(&log).into_bytes());
@@ -64,19 +64,24 @@ pub(super) async fn write(
     packed.await?.with_context(|| format!("writing --dump {shown}"))
 }
 
-/// Returns the log of a pod, and that of the container before the last restart, by file.
+/// Returns the logs of the containers of a pod, also from before their last restart, by file.
 async fn logs(client: &Client, pod: &Value) -> Vec<(String, anyhow::Result<String>)> {
-    let text = |key: &str| pod[key].as_str().unwrap_or_default().to_owned();
-    let (namespace, name) = (text("namespace"), text("name"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
     let mut logs = Vec::new();
-    for (query, suffix) in [("", ""), ("&previous=true", "-previous")] {
-        let path =
-            format!("/api/v1/namespaces/{namespace}/pods/{name}/log?tailLines={LOG_LINES}{query}");
-        let log = async {
-            let request = http::Request::get(path).body(Vec::new())?;
-            anyhow::Ok(client.request_text(request).await?)
-        };
-        logs.push((format!("logs/{namespace}/{name}{suffix}.log"), log.await));
+    for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
+        let container = text(&container["name"]);
+        for (query, suffix) in [("", ""), ("&previous=true", "-previous")] {
+            let path = format!(
+                "/api/v1/namespaces/{namespace}/pods/{name}/log?container={container}\
+                 &tailLines={LOG_LINES}{query}"
+            );
+            let log = async {
+                let request = http::Request::get(path).body(Vec::new())?;
+                anyhow::Ok(client.request_text(request).await?)
+            };
+            logs.push((format!("logs/{namespace}/{name}/{container}{suffix}.log"), log.await));
+        }
     }
     logs
 }
@@ -137,6 +142,9 @@ fn without_users(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use kube::client::Body;
     use rstest::rstest;
 
     use super::*;
@@ -149,6 +157,26 @@ mod tests {
     #[case("", "")]
     fn users_are_left_out(#[case] text: &str, #[case] want: &str) {
         assert_eq!(without_users(text), want);
+    }
+
+    // U60
+    #[tokio::test]
+    async fn each_container_of_a_pod_has_its_logs_from_the_end() {
+        let service = tower::service_fn(|request: http::Request<Body>| async move {
+            let asked = request.uri().query().unwrap_or_default().to_owned();
+            Ok::<_, Infallible>(http::Response::new(Body::from(asked.into_bytes())))
+        });
+        let pod = json!({"metadata": {"namespace": "n", "name": "p"},
+            "spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
+        let logs = logs(&Client::new(service, "default"), &pod).await.into_iter();
+        let logs: Vec<_> = logs.map(|(file, log)| (file, log.unwrap())).collect();
+        let want = [
+            ("logs/n/p/a.log", "container=a&tailLines=20000"),
+            ("logs/n/p/a-previous.log", "container=a&tailLines=20000&previous=true"),
+            ("logs/n/p/b.log", "container=b&tailLines=20000"),
+            ("logs/n/p/b-previous.log", "container=b&tailLines=20000&previous=true"),
+        ];
+        assert_eq!(logs, want.map(|(file, log)| (file.to_owned(), log.to_owned())));
     }
 
     #[test]
