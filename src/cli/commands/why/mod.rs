@@ -18,6 +18,7 @@ use crate::commands::plan;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::Styles;
 use crate::prelude::*;
+use crate::target::filter;
 use crate::verb::words;
 
 /// Flags of `why`.
@@ -190,9 +191,7 @@ impl Inquiry {
         let options = settings.resolution();
         let policy = extension::Policy::of(&annotations, settings.defaults())?;
         let filter = match &args.package {
-            Some(package) => {
-                CatalogFilter { package_name: package.clone(), ..CatalogFilter::default() }
-            }
+            Some(package) => filter(package),
             None => manifest
                 .spec
                 .and_then(|spec| spec.source.catalog)
