@@ -29,38 +29,25 @@ const KUBECONFIG: &str = "KUBECONFIG";
 /// Why it is not known how the cluster is reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// No context is chosen.
     #[error("current-context is not set: kubectl config use-context NAME sets it")]
     NoContext,
-    /// No kubeconfig exists.
     #[error("$KUBECONFIG is not set and ~/.kube/config does not exist")]
     Absent,
-    /// A file is not a kubeconfig; holds where.
     #[error("{} is not a kubeconfig{place}", quote(&file.display().to_string()))]
     Invalid {
-        /// The file.
         file: PathBuf,
         /// The line and the column, if they are known.
         place: String,
     },
-    /// A credential plugin gave no credentials.
     #[error("credential plugin {} {failure}", quote(command))]
-    Plugin {
-        /// Its command.
-        command: String,
-        /// What it did.
-        failure: String,
-    },
+    Plugin { command: String, failure: String },
     /// A kubeconfig cannot be read, or lacks what is asked for.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    /// The user that is asked for does not exist.
     #[error("the kubeconfig has no user {}", quote(.0))]
     User(String),
-    /// The server of a cluster is not an address.
     #[error("server of cluster {} is neither an HTTP URL nor host:port", quote(.0))]
     Server(String),
-    /// The authority of a cluster is not PEM.
     #[error("certificate-authority of a cluster in the kubeconfig holds no certificates in PEM")]
     Authority,
     /// The proxy has no usable URL.

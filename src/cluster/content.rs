@@ -13,23 +13,18 @@ use serde_json::Value;
 use super::error::{code, message};
 use super::request::join_bounded;
 
-/// The content of a revision.
 pub struct Content {
     pub phases: Vec<ResolvedPhase>,
     /// Digest of each phase as upstream computes it.
     pub observed: Vec<ObservedPhase>,
 }
 
-/// A phase with its content.
 #[derive(Debug, Clone)]
 pub struct ResolvedPhase {
-    /// Name.
     pub name: String,
-    /// Objects.
     pub objects: Vec<ResolvedObject>,
 }
 
-/// An object of a phase.
 #[derive(Debug, Clone)]
 pub struct ResolvedObject {
     /// The content, without what is added when it is applied.
@@ -41,13 +36,10 @@ pub struct ResolvedObject {
 /// Secrets by namespace and name; `Err` holds why one could not be read.
 pub type Secrets = BTreeMap<(String, String), Result<Secret, kube::Error>>;
 
-/// Content that stands in a Secret cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resolving ref in phase {phase:?}: {cause}")]
 pub struct RefError {
-    /// Name of the phase.
     pub phase: String,
-    /// The cause.
     pub cause: RefCause,
 }
 

@@ -34,13 +34,10 @@ const MAX_CLIENTS: usize = 1024;
 /// Why nothing can be done as an account.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The account does not exist.
     #[error("service account {:?} not found in namespace {:?}", .0.name, .0.namespace)]
     NotFound(Account),
-    /// The account could not be looked up.
     #[error("error getting service account")]
     Lookup(#[source] ApiError),
-    /// The account's name cannot be sent.
     #[error("service account {0} cannot be impersonated")]
     Name(Account),
 }

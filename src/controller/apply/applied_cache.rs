@@ -23,7 +23,6 @@ pub struct AppliedCache {
 struct Entry {
     live: String,
     content: [u8; 32],
-    /// The result of the last probe.
     probed: Option<Probed>,
 }
 
@@ -40,7 +39,6 @@ struct Probed {
 /// Why an object is not ready.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unready {
-    /// The failure.
     pub why: String,
     /// Why it cannot progress, if it says so.
     pub stalled: Option<String>,

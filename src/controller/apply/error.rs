@@ -14,7 +14,6 @@ const FLAT_DELAY: Duration = Duration::from_secs(10);
 /// Objects that are named of those that failed with the same text.
 const NAMED: usize = 3;
 
-/// Errors of applying objects.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// Content that no revision may have; the complaints.
@@ -23,7 +22,6 @@ pub enum ApplyError {
     /// The API server would not take objects of a phase as they are.
     #[error("phase {phase} validation error: {text}")]
     InvalidPhase {
-        /// Index of the phase.
         phase: usize,
         /// The messages of the API server, per object.
         text: String,
@@ -35,21 +33,14 @@ pub enum ApplyError {
         /// Who manages those without a controller, and what to do.
         managed: Option<String>,
     },
-    /// The cluster does not serve a kind.
     #[error("phase {phase}: kind {kind}.{group} is not served by the cluster")]
-    Unserved {
-        /// Index of the phase.
-        phase: usize,
-        kind: String,
-        group: String,
-    },
+    Unserved { phase: usize, kind: String, group: String },
     /// The revision that would own the objects does not exist any more; its name.
     #[error("ClusterObjectSet {0} no longer exists: nothing is applied for it")]
     Gone(String),
     /// The API server refused or could not be asked; its messages, each once.
     #[error("{text}")]
     Api {
-        /// The message of the API server.
         text: String,
         /// The shortest of the causes' delays.
         disposition: Disposition,

@@ -27,12 +27,10 @@ const IN_FLIGHT_KIB: usize = 1024;
 /// An object that was refused, the immutable field that it keeps, and the answer.
 type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
 
-/// The state of a phase.
 #[derive(Debug, Clone, Default)]
 pub struct PhaseReport {
     /// Whether every object is applied and ready.
     pub complete: bool,
-    /// Whether an object was written.
     pub wrote: bool,
     /// The first object that is not ready, by its position in the phase.
     pub unready: Option<usize>,
@@ -50,32 +48,24 @@ pub struct PhaseReport {
 
 /// Applies the phases of a revision as one account.
 pub struct Applier {
-    /// Whose phases they are.
     pub revision: Revision,
-    /// Client of the account.
     pub client: Client,
-    /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
-    /// The objects that were applied before.
     pub applied: Arc<AppliedCache>,
     /// Whether objects of optional kinds that are not served are left out instead of failing.
     pub defer_optional: bool,
-    /// The objects as the watches report them.
     pub seen: Seen,
-    /// Whether the revision still exists.
     pub existence: Existence,
 }
 
 /// An object of a phase as it was found.
 enum Found {
-    /// Its kind is not served.
     Unserved,
     /// It is known to be applied, and not to have changed since it was probed: why it is not ready, if
     /// it is not.
     Known(Option<Unready>),
     /// Not looked for: the API server will say if it is there.
     Presumed(Endpoint),
-    /// As it was read.
     Read(Endpoint, Option<Object>),
 }
 

@@ -35,11 +35,8 @@ const CRD: &str = "CustomResourceDefinition";
 
 /// Removes objects as one account.
 pub struct Remover {
-    /// Client of the account.
     pub client: Client,
-    /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
-    /// The policy for CRDs.
     pub crds: Crds,
 }
 
@@ -67,7 +64,6 @@ pub struct Removed {
 /// A CRD that was let go of and stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its name.
     pub name: String,
     /// Whether its objects are left to a webhook to convert that may go with the revision. Without
     /// one they would be read, and written back, in a version whose schema they do not follow.

@@ -12,12 +12,10 @@ use tokio::sync::OnceCell;
 use super::ApplyError;
 use crate::live::live_metadata;
 
-/// The revision whose phases are applied.
 #[derive(Debug, Clone)]
 pub struct Revision {
     /// The labels and owner of its objects.
     pub owner: RevisionOwner,
-    /// `metadata.generation`.
     pub generation: i64,
     /// Other owners of the same extension.
     pub siblings: Vec<Sibling>,
@@ -25,7 +23,6 @@ pub struct Revision {
     pub strangers: BTreeSet<String>,
     /// The objects that the user lets it take over.
     pub adoption: Adoption,
-    /// `spec.progressionProbes`.
     pub probes: Vec<ProgressionProbe>,
     /// Whether it is the first of its extension, and never was complete: its objects are not
     /// expected to be there.

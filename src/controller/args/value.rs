@@ -80,9 +80,7 @@ pub enum Listen {
 /// A Lease or a ConfigMap, written `<namespace>/<name>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -93,9 +91,7 @@ pub struct AccountPatterns(pub Vec<AccountPattern>);
 /// A feature gate of upstream and whether it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateSetting {
-    /// Name of the gate.
     pub name: String,
-    /// Whether it is on.
     pub on: bool,
 }
 

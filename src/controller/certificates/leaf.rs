@@ -17,7 +17,6 @@ pub(super) const CA: &str = "ca.crt";
 pub(super) struct Leaf {
     /// The CA it says it is of, as PEM.
     pub(super) ca: String,
-    /// When it is valid.
     pub(super) validity: Validity,
     pub(super) der: CertificateDer<'static>,
 }
@@ -25,13 +24,9 @@ pub(super) struct Leaf {
 /// Why a certificate is issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenewReason {
-    /// There is no certificate yet.
     Missing,
-    /// The existing one cannot be used.
     Unusable(&'static str),
-    /// Two thirds of its life are over.
     Due,
-    /// Callers trust a newer CA.
     Superseded,
 }
 

@@ -53,9 +53,7 @@ pub struct CertificateEvent {
 /// The result of maintaining certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// The Events to publish.
     pub events: Vec<CertificateEvent>,
-    /// The time of the next action.
     pub next: Option<Timestamp>,
 }
 

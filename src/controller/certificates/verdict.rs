@@ -5,12 +5,9 @@ use jiff::Timestamp;
 use super::leaf::{Leaf, RenewReason};
 use crate::x509::{Authority, certificate, is_accepted, leaf_due};
 
-/// The decision about a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Keep it until then.
     Keep(Timestamp),
-    /// Issue another.
     Issue(RenewReason),
 }
 

@@ -31,7 +31,6 @@ const READ_AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_mi
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request was not answered in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server within {} seconds", .0.as_secs())]
 struct Unanswered(Duration);

@@ -84,7 +84,6 @@ fn connector(config: &Config) -> anyhow::Result<HttpsConnector<HttpConnector>> {
     Ok(builder.enable_http1().enable_http2().wrap_connector(plain))
 }
 
-/// The body of an answer.
 type Answer = UnsyncBoxBody<Bytes, BoxError>;
 
 /// As many connections as the requests that are under way need.
@@ -96,9 +95,7 @@ struct Connections {
 /// Requests that share connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sort {
-    /// They end soon.
     Brief,
-    /// They stay.
     Watch,
     /// Reads and writes of Leases, which wait for nobody.
     Lease,

@@ -18,7 +18,6 @@ use super::wake::lock;
 pub struct Kind {
     /// Group, version, kind and plural.
     pub resource: ApiResource,
-    /// Whether its objects live in namespaces.
     pub namespaced: bool,
 }
 
@@ -31,7 +30,6 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Returns an empty cache.
     pub fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }

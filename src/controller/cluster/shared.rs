@@ -41,7 +41,6 @@ pub(super) struct SharedWatches {
 
 struct Shared {
     state: Arc<Mutex<State>>,
-    /// The task of the watch.
     _task: Task,
 }
 
@@ -49,7 +48,6 @@ struct Shared {
 struct State {
     /// Whether the watch was refused, and has not worked since: the accounts watch.
     refused: bool,
-    /// Whether everything was listed.
     listed: bool,
     /// Versions ([`super::version`]) by object.
     versions: HashMap<Place, String>,

@@ -44,11 +44,9 @@ const CHANNEL: usize = 64;
 /// Objects of one kind that a revision wants to be woken for.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Their kind.
     pub kind: Kind,
     /// Their namespace, empty for cluster-scoped kinds.
     pub namespace: String,
-    /// Their names.
     pub names: BTreeSet<String>,
 }
 
@@ -99,7 +97,6 @@ struct Entry {
     subscribers: watch::Sender<Subscribers>,
     versions: Versions,
     mode: Arc<Mutex<Mode>>,
-    /// The task of the watch.
     _task: Task,
 }
 
@@ -329,7 +326,6 @@ struct Watching {
     wake: Arc<Wake>,
 }
 
-/// A report of a watch.
 enum Report {
     /// It begins anew: nothing is known, or nothing about the one object it is for.
     Begin(Option<String>),

@@ -50,7 +50,6 @@ impl fmt::Display for SecretName {
 /// The relevant part of a Secret. The rest is not kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Held {
-    /// It does not exist.
     Missing,
     /// The API server refuses to show it, with this code.
     Refused(u16),
@@ -58,7 +57,6 @@ pub(super) enum Held {
     OtherType(String),
     /// The fault, never its content.
     Malformed(String),
-    /// Its credentials.
     Usable(Credentials),
 }
 
@@ -69,7 +67,6 @@ pub fn document_key(secret: &Secret) -> Option<&'static str> {
 }
 
 impl Held {
-    /// Reads a Secret.
     pub(super) fn of(secret: &Secret) -> Self {
         let Some(key) = document_key(secret) else {
             return Self::OtherType(secret.type_.clone().unwrap_or_else(|| "Opaque".to_owned()));

@@ -33,23 +33,18 @@ const AFTER_EXPIRY: Duration = Duration::from_secs(3);
 /// A moment: time since the machine started.
 pub(super) type Moment = Duration;
 
-/// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Read the Lease.
     Look,
-    /// Write the record.
     Write,
     /// Nothing before this moment, unless the Lease changes.
     Wait(Moment),
-    /// Stop acting.
     Lost(Loss),
 }
 
 /// Why a leader leads no longer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
-    /// It could not be renewed in time.
     #[error("it could not be renewed for {} seconds", DEADLINE.as_secs())]
     Unrenewed,
     /// Somebody else holds it, or somebody took our name off it.
@@ -73,17 +68,14 @@ pub(super) struct Election {
     seen: Option<Spec>,
     /// Whether the Lease must be read before anything else.
     stale: bool,
-    /// The last look.
     looked: Moment,
     /// The time at which the Lease may be acquired, according to the observed records.
     free: Moment,
     /// No request before this moment, after one failed.
     pause: Moment,
-    /// Set while leading.
     lead: Option<Lead>,
 }
 
-/// The state of a leader.
 #[derive(Debug)]
 struct Lead {
     /// The record as it was written.
@@ -98,7 +90,6 @@ impl Election {
         Self { identity, spread, stale: true, ..Self::default() }
     }
 
-    /// Returns the step at `now`.
     pub(super) fn step(&self, now: Moment) -> Step {
         let (due, end) = match &self.lead {
             Some(lead) => {

@@ -43,13 +43,10 @@ const RELEASES: usize = 3;
 /// Which Lease, and as whom.
 #[derive(Debug, Clone)]
 pub struct Candidacy {
-    /// Namespace of the Lease.
     pub namespace: String,
-    /// Name of the Lease.
     pub name: String,
     /// Name of this process, different from that of any other.
     pub identity: String,
-    /// Field manager of the Lease.
     pub manager: &'static str,
 }
 

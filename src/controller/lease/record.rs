@@ -21,9 +21,7 @@ pub(super) struct Lease {
     api_version: String,
     #[serde(default)]
     kind: String,
-    /// Name, namespace and version.
     pub(super) metadata: ObjectMeta,
-    /// Who holds it.
     #[serde(default)]
     pub(super) spec: Spec,
 }

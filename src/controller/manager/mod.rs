@@ -53,7 +53,6 @@ type Signal = Shared<BoxFuture<'static, ()>>;
 /// The parts that run in this process, and what they share.
 struct Manager {
     args: Args,
-    /// The settings from the flags.
     settings: ControllerSettings,
     /// The controller's own rights, for what is done without leading.
     client: Client,
@@ -77,7 +76,6 @@ struct Manager {
     gone_back: Signal,
     /// Resolves when the rights of this process are limited.
     limited: Signal,
-    /// The watchdog for the health of this process.
     watchdog: Watchdog,
     parts: Parts,
     /// The leases that are held or waited for.

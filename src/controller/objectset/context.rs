@@ -30,11 +30,9 @@ use crate::telemetry::{CONTROLLER_OBJECT_SET, Metrics};
 
 /// What flags decide about ClusterObjectSets.
 pub struct Settings {
-    /// Decides which accounts may be impersonated.
     pub guard: Arc<Guard>,
     /// Namespace of the controller, where content Secrets are.
     pub system_namespace: String,
-    /// Which account counts.
     pub accounts: AccountRule,
     /// `--managed-resync-interval`.
     pub managed_resync: Duration,
@@ -57,13 +55,9 @@ pub struct Settings {
 pub struct Context {
     /// The controller's own client.
     pub client: Client,
-    /// Clients of accounts.
     pub accounts: Accounts,
-    /// Extensions and accounts on the cluster.
     pub(super) seen: Seen,
-    /// Kinds the cluster serves.
     pub kinds: Arc<Kinds>,
-    /// Flags.
     pub settings: Settings,
     /// The revisions as the watch brings them.
     pub(super) revisions: Store<Guarded>,
@@ -73,9 +67,7 @@ pub struct Context {
     pub(super) applied: Arc<AppliedCache>,
     pub(super) watches: Watches,
     pub(super) metrics: Metrics,
-    /// The memory of each revision.
     pub(super) kept: PerRevision,
-    /// The number of objects that the API server has stored.
     pub(super) stored_objects: StoredObjects,
     /// Wakes revisions that wait for rights.
     pub(super) rbac: Arc<RbacWatch>,

@@ -20,7 +20,6 @@ use super::unserved_kinds::names;
 use super::{Attempt, Context};
 use crate::cluster;
 
-/// CRDs as they are watched.
 type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
 /// The delays of checks after a change of a CRD. The API server serves a kind some moments after it

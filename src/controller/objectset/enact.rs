@@ -45,7 +45,6 @@ const LIMIT: Duration = Duration::from_mins(5);
 const SETTLED_LIMIT: Duration = Duration::from_secs(30);
 
 impl Attempt<'_> {
-    /// Does what is planned.
     pub(super) async fn enact(&self, plan: Plan) -> Ended {
         let result = match plan {
             Plan::TearDown => return Box::pin(self.tear_down()).await,

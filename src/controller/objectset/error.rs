@@ -16,16 +16,13 @@ pub enum ObjectSetError {
     /// It does not say as whom it is applied.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Its account is not acted as.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// Nothing can be done as its account.
     #[error(transparent)]
     Account(#[from] AccountError),
     /// Its probes cannot be evaluated.
     #[error(transparent)]
     Probe(RevisionError),
-    /// Applying or removing its objects failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
     /// Content in a referenced Secret cannot be had.
@@ -45,7 +42,6 @@ pub enum ObjectSetError {
     /// OLM's own objects cannot be read or written.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// It did not end.
     #[error(transparent)]
     TooLong(#[from] TooLong),
 }

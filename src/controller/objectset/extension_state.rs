@@ -10,9 +10,7 @@ use olm_core::revision::extension_reference;
 pub(super) enum ExtensionState {
     /// The set is not a revision of one.
     None,
-    /// It is there.
     Alive(Box<ClusterExtension>),
-    /// It is being deleted.
     Deleting(Box<ClusterExtension>),
     /// It is being deleted, and what it installed is to stay.
     Orphaning(Box<ClusterExtension>),

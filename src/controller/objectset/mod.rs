@@ -59,7 +59,6 @@ type Guarded = DeserializeGuard<ClusterObjectSet>;
 
 /// Triggers of reconciles of revisions.
 pub struct Woken {
-    /// The writers for the watches.
     pub feed: Feed,
     /// Extensions that have changed, by their metadata.
     pub extensions: mpsc::UnboundedReceiver<ObjectMeta>,

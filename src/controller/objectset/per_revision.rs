@@ -19,7 +19,6 @@ pub(super) struct PerRevision {
     pub(super) counts: ByKey<Counts>,
     /// Pods of workloads that are not ready.
     pub(super) looks: ByKey<Look>,
-    /// Kinds that revisions wait for.
     pub(super) unserved: UnservedKinds,
 }
 
@@ -32,7 +31,6 @@ pub(super) enum Counts {
     /// There were none then, but for the bundle's own.
     Zero {
         at: Instant,
-        /// So many of each CRD.
         own: Numbers,
         /// The API server's numbers at that time.
         stored: Numbers,

@@ -6,7 +6,6 @@ use olm_core::annotations::is_paused;
 
 use super::extension_state::ExtensionState;
 
-/// The action of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
     /// The revision is being deleted: take down what it installed, or release it.

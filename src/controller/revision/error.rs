@@ -5,7 +5,6 @@ use olm_core::revision::RevisionError;
 
 use crate::cluster::RequestError;
 
-/// Why a revision could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The content cannot be a revision.
@@ -17,7 +16,6 @@ pub enum WriteError {
     /// A revision of the extension was made since its revisions were read; its name.
     #[error("revision {0} has been created since the revisions were read")]
     Behind(String),
-    /// The cluster refused.
     #[error(transparent)]
     Request(#[from] RequestError),
 }

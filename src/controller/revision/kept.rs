@@ -22,7 +22,6 @@ const MAX_BYTES: usize = 32 << 20;
 /// The time in which objects still change after all of them are ready.
 const LAST_CHANGES: Duration = Duration::from_secs(10);
 
-/// The contents; see above.
 pub struct KeptContents {
     system_namespace: String,
     /// Metadata of the Secrets with content, as the watch brings it.

@@ -32,7 +32,6 @@ use crate::cluster::is_complete;
 
 /// The kind as it is watched: one object that cannot be read does not stop the others.
 pub(super) type Guarded = DeserializeGuard<ClusterObjectSet>;
-/// CRDs as they are watched.
 type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
 /// The revisions on the cluster. Shared by both reconcilers.
@@ -64,11 +63,9 @@ struct Versions {
 
 /// The writers for the watches.
 pub struct Feed {
-    /// The revisions.
     pub revisions: Writer<Guarded>,
     /// The Secrets with their content.
     pub contents: Writer<PartialObjectMeta<Secret>>,
-    /// The CRDs.
     pub crds: Writer<Crd>,
     /// What they are read from, told of every change once it is written.
     pub known: Arc<KnownRevisions>,

@@ -15,10 +15,8 @@ use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::{Extension, Kin, fits_label, is_made_for, owner_name, sort};
 
-/// Revisions as they were listed.
 #[derive(Debug)]
 pub(super) struct Listed {
-    /// Version of the list.
     pub version: String,
     /// The revisions, sorted by number.
     pub revisions: Vec<ClusterObjectSet>,

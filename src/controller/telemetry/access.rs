@@ -8,7 +8,6 @@ use super::registered::{Registered, metrics};
 use super::{Label, Metrics};
 
 metrics! {
-    /// The metrics of access.
     Access {
         missing: Family<Label<String, 2>, Gauge> =
             "olm_missing_rights", "Rights that this process needs and does not have";

@@ -14,7 +14,6 @@ use super::{Label, Metrics, whole};
 const EVERY: Duration = Duration::from_mins(1);
 
 metrics! {
-    /// The metrics of the caches.
     Caches {
         bytes: Family<Label, Gauge> = "olm_cache_bytes",
             "Bytes on disk, per kind: catalogs (--cache-dir), bundles (--cache-path)";

@@ -22,7 +22,6 @@ const REQUEST_BUCKETS: [f64; 19] = [
 ];
 
 metrics! {
-    /// The metrics of catalogs.
     Catalogs {
         requests: Family<Label<u16>, Histogram> = "catalogd_http_request_duration_seconds",
             "Duration of catalog requests, until the answer was sent",

@@ -22,7 +22,6 @@ const RESOLUTION_BUCKETS: [f64; 9] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 
 const INSTALL_BUCKETS: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
 
 metrics! {
-    /// The metrics of extensions.
     Extensions {
         resolutions: Family<Label, Counter> = "olm_resolution", "Resolutions per result";
         resolution_time: Histogram = "olm_resolution_duration_seconds",

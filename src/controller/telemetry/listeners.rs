@@ -20,7 +20,6 @@ pub enum CertificateKind {
 }
 
 metrics! {
-    /// The metrics of listeners.
     Listeners {
         certificate_reads: Counter =
             "certwatcher_read_certificate", "Reads of the serving certificate";

@@ -49,7 +49,6 @@ struct ConditionLabels {
 }
 
 metrics! {
-    /// The metrics of our own objects.
     Objects {
         extensions: Family<Label<&'static str, 0>, Gauge> =
             "olm_clusterextensions", "Number of ClusterExtensions";

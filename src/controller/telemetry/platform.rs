@@ -12,7 +12,6 @@ use super::registered::{Registered, metrics};
 use super::{Label, Metrics};
 
 metrics! {
-    /// The metrics of the gate.
     Platform {
         upgradeable: Family<Label, Gauge> = "olm_platform_upgradeable",
             "Whether the installed bundles allow the next OpenShift update";

@@ -17,7 +17,6 @@ use super::registered::{Registered, metrics};
 use crate::version::BUILD;
 
 metrics! {
-    /// The metrics of the process.
     Process {
         build: Family<Label<&'static str, 2>, Gauge> = "olm_build_info", "Which build this is";
         cpu: Counter<f64, AtomicU64> =

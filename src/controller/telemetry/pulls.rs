@@ -23,7 +23,6 @@ const RESULTS: [&str; 9] = [
 ];
 
 metrics! {
-    /// The metrics of pulls.
     Pulls {
         results: Family<Label, Counter> = "olm_pull",
             "Requests to registries, for the digest of a tag or for an image, per result",

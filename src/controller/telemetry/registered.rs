@@ -41,11 +41,9 @@ pub struct Description {
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// The description.
     pub help: String,
 }
 
-/// Everything that is exported.
 #[derive(Default)]
 pub(super) struct Registered {
     registry: Registry,

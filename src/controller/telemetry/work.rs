@@ -33,7 +33,6 @@ pub enum ReconcileResult {
 }
 
 metrics! {
-    /// The metrics of work.
     Work {
         reconciles: Family<Label<&'static str, 2>, Counter> =
             "controller_runtime_reconcile", "Reconciles per controller and result";

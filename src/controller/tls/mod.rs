@@ -59,7 +59,6 @@ pub struct Profile {
 /// A profile, as far as it can be had.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// The profile.
     pub profile: Profile,
     /// The differences from the requested profile, in one sentence.
     pub note: Option<String>,

@@ -5,7 +5,6 @@ use rustls::{CipherSuite, NamedGroup};
 /// The meaning of the name of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Suite {
-    /// One of TLS 1.2.
     Tls12(CipherSuite),
     /// One of TLS 1.3, which are always there.
     Tls13,

@@ -19,15 +19,12 @@ pub(crate) struct Profile {
     pub(crate) common_name: &'static str,
     /// A name that only the test of a CA is issued for; its constraints have to permit it.
     pub(crate) probe: &'static str,
-    /// The lifetime of a CA.
     pub(crate) ca_lifetime: SignedDuration,
     /// The time before the end of a CA at which it is replaced.
     pub(crate) overlap: SignedDuration,
-    /// The lifetime of a server's certificate.
     pub(crate) leaf_lifetime: SignedDuration,
     /// The time by which the start of validity is in the past.
     pub(crate) backdate: SignedDuration,
-    /// Their keys in a Secret.
     pub(crate) layout: Layout,
 }
 
@@ -49,11 +46,8 @@ pub(crate) struct Layout {
 
 /// A CA that can sign.
 pub(crate) struct Ca {
-    /// The certificate as PEM.
     pub(crate) pem: String,
-    /// The certificate.
     pub(crate) der: CertificateDer<'static>,
-    /// When it is valid.
     pub(crate) validity: Validity,
     key: KeyPair,
     pub(super) profile: &'static Profile,
