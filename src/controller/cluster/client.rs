@@ -17,6 +17,7 @@ use kube::core::Status;
 use kube::core::response::StatusDetails;
 
 use crate::backoff::jittered;
+use crate::telemetry::Metrics;
 use crate::term::{NotLeading, Term};
 
 /// Longest a request may take, its whole answer included; the API server itself gives up after the
@@ -73,6 +74,21 @@ pub fn within_term(client: Client, term: Term) -> Client {
             let writes = is_write(request.method());
             let answer = async { Ok(client.send(request).await?) };
             if writes { led(&term, answer).await } else { answer.await }
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// Returns a client whose every request is counted by its answer, those of accounts too.
+pub fn counted(client: Client, metrics: Metrics) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, metrics) = (client.clone(), metrics.clone());
+        async move {
+            let method = request.method().clone();
+            let answer: Result<Response<Body>, kube::Error> = client.send(request).await;
+            metrics.requested(&method, answer.as_ref().ok().map(Response::status));
+            answer
         }
     });
     Client::new(service, namespace)

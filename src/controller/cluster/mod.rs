@@ -4,7 +4,6 @@
 mod changes;
 mod client;
 mod connections;
-mod counted;
 mod error;
 mod kinds;
 mod restored;
@@ -26,9 +25,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 pub use changes::{changes, named, of_tenants, stored, watched};
-pub use client::{bounded, within_term};
+pub use client::{bounded, counted, within_term};
 pub use connections::connect;
-pub use counted::counted;
 #[cfg(test)]
 pub(crate) use error::refusal;
 pub use error::{
