@@ -170,39 +170,28 @@ impl Endpoint {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use http::Response;
-    use kube::client::Body;
     use kube::discovery::ApiResource;
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::answering::answering;
 
     /// A client whose requests are kept and answered with an object, as long as they have no field
     /// `odd`.
     fn recording() -> (Client, Arc<Mutex<Vec<Value>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&seen);
-        let service = tower::service_fn(move |request: HttpRequest<Body>| {
-            let kept = Arc::clone(&kept);
-            async move {
-                let bytes = request.into_body().collect_bytes().await?;
-                let sent: Value = serde_json::from_slice(&bytes).unwrap();
-                let (code, answer) = match sent.get("odd") {
-                    None => (200, json!({})),
-                    Some(_) => (
-                        500,
-                        json!({"kind": "Status", "status": "Failure", "code": 500,
-                        "message": "failed to create typed patch object (n/o; g/v1, Kind=K): \
-                            .odd: field not declared in schema"}),
-                    ),
-                };
-                kept.lock().unwrap().push(sent);
-                let answer = Body::from(answer.to_string().into_bytes());
-                let answer = Response::builder().status(code).body(answer).unwrap();
-                Ok::<_, kube::Error>(answer)
+        let client = answering(move |request| {
+            let sent = request.body();
+            kept.lock().unwrap().push(sent.clone());
+            let odd = "failed to create typed patch object (n/o; g/v1, Kind=K): .odd: field not \
+                declared in schema";
+            match sent.get("odd") {
+                None => (200, json!({})),
+                Some(_) => (500, json!({"status": "Failure", "code": 500, "message": odd})),
             }
         });
-        (Client::new(service, "default"), seen)
+        (client, seen)
     }
 
     fn kind(namespaced: bool) -> Kind {

@@ -460,39 +460,29 @@ fn is_invalid(err: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::future::ready;
 
-    use http::{Method, Request, Response, StatusCode};
-    use kube::client::Body;
+    use http::Method;
     use olm_api::CollisionProtection;
     use olm_core::revision::{Adoption, RevisionOwner};
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
 
     /// An applier of revision `u` on a cluster that has at most this `ConfigMap`, and takes no write.
     fn applier(live: Option<Value>) -> Applier {
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let kinds = json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{
+            "name": "configmaps", "singularName": "configmap", "namespaced": true,
+            "kind": "ConfigMap", "verbs": ["get"]}]});
+        let client = answering(move |request| {
             assert_eq!(request.method(), Method::GET, "nothing is written");
-            let (status, answer) = match (request.uri().path(), &live) {
-                ("/api/v1", _) => (
-                    StatusCode::OK,
-                    json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{
-                        "name": "configmaps", "singularName": "configmap", "namespaced": true,
-                        "kind": "ConfigMap", "verbs": ["get"]}]}),
-                ),
-                (_, Some(live)) => (StatusCode::OK, live.clone()),
-                (_, None) => (
-                    StatusCode::NOT_FOUND,
-                    json!({"code": 404, "reason": "NotFound", "message": ""}),
-                ),
-            };
-            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
-            *response.status_mut() = status;
-            ready(Ok::<_, kube::Error>(response))
+            match (request.uri().path(), &live) {
+                ("/api/v1", _) => (200, kinds.clone()),
+                (_, Some(live)) => (200, live.clone()),
+                (_, None) => refusal(404),
+            }
         });
-        let client = Client::new(service, "default");
         let owner = RevisionOwner {
             name: "e-1".to_owned(),
             uid: "u".to_owned(),

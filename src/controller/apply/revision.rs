@@ -92,12 +92,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use http::Request;
-    use kube::client::Body;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
-    use crate::live::answer;
+    use crate::cluster::answering::answering;
 
     // deploying.md 4.1; ours: an install does not ask for what it has just written
     #[rstest]
@@ -112,15 +111,13 @@ mod tests {
         #[case] requests: usize,
     ) {
         let asked = Arc::new(AtomicUsize::new(0));
-        let service = tower::service_fn({
-            let asked = Arc::clone(&asked);
-            move |_: Request<Body>| {
-                asked.fetch_add(1, Ordering::Relaxed);
-                let live = serde_json::json!({"name": "e-1", "uid": "u"});
-                std::future::ready(Ok::<_, kube::Error>(answer::found(&live)))
-            }
+        let count = Arc::clone(&asked);
+        let client = answering(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let one = json!({"metadata": {"name": "e-1", "uid": "u"}});
+            (200, json!({"metadata": {}, "items": [one]}))
         });
-        let existence = Existence::new(Client::new(service, "default"), written);
+        let existence = Existence::new(client, written);
         let owner = RevisionOwner {
             name: "e-1".to_owned(),
             uid: uid.to_owned(),

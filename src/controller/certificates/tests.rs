@@ -1,11 +1,9 @@
 use std::sync::{Arc, Mutex};
 
-use http::{Method, Request, Response, StatusCode};
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
-use kube::client::Body;
 use olm_api::keys::name;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::Extension;
@@ -16,6 +14,7 @@ use super::Issuer;
 use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason};
 use super::state::{PROFILE, State};
 use super::verdict::{Verdict, judge};
+use crate::cluster::answering::{answering, refusal};
 use crate::x509::{Authority, Ca, Data, Issued, Validity, certificate, issued, leaf_due, validity};
 
 const SUPERSEDED: Verdict = Verdict::Issue(RenewReason::Superseded);
@@ -316,28 +315,15 @@ async fn a_ca_that_a_foreground_deletion_took_comes_back_as_it_was() {
         ..Secret::default()
     };
     let stored = Arc::new(Mutex::new(Some(before.clone())));
-    let service = tower::service_fn({
-        let stored = Arc::clone(&stored);
-        move |request: Request<Body>| {
-            let stored = Arc::clone(&stored);
-            async move {
-                let (parts, body) = request.into_parts();
-                if parts.method == Method::POST {
-                    let made = body.collect_bytes().await?;
-                    *stored.lock().unwrap() = Some(serde_json::from_slice(&made).unwrap());
-                }
-                let missing = serde_json::json!({"code": 404, "reason": "NotFound"}).to_string();
-                let (status, answer) = match &*stored.lock().unwrap() {
-                    Some(found) => (StatusCode::OK, serde_json::to_string(found).unwrap()),
-                    None => (StatusCode::NOT_FOUND, missing),
-                };
-                let mut response = Response::new(Body::from(answer.into_bytes()));
-                *response.status_mut() = status;
-                Ok::<_, kube::Error>(response)
-            }
+    let there = Arc::clone(&stored);
+    let client = answering(move |request| {
+        let mut stored = there.lock().unwrap();
+        if request.method() == Method::POST {
+            *stored = Some(serde_json::from_value(request.body().clone()).unwrap());
         }
+        stored.as_ref().map_or_else(|| refusal(404), |found| (200, serde_json::json!(found)))
     });
-    let (issuer, _woken) = Issuer::new(Client::new(service, "default"), "system".to_owned());
+    let (issuer, _woken) = Issuer::new(client, "system".to_owned());
     let owner = Extension { name: "teapot".to_owned(), uid: "1".to_owned() };
     let take = || stored.lock().unwrap().take();
     issuer.restore(&owner, start()).await.unwrap();

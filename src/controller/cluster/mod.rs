@@ -1,6 +1,8 @@
 //! The base for requests to the API server: a client with time limits, watches, served kinds, and
 //! the meaning of errors.
 
+#[cfg(test)]
+pub(crate) mod answering;
 mod changes;
 mod client;
 mod connections;

@@ -131,30 +131,27 @@ fn version(answer: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
     use std::time::Duration;
 
     use kube::Api;
     use kube::api::ListParams;
     use olm_api::ClusterObjectSet;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
+    use crate::cluster::answering::answering;
 
     // deploying.md 4.1: what is in memory describes a cluster that does not exist any more
     #[tokio::test]
     async fn a_list_that_is_older_than_the_one_before_is_noticed() {
         let version = Arc::new(AtomicU64::new(7));
-        let service = tower::service_fn({
-            let version = Arc::clone(&version);
-            move |_: Request<Body>| {
-                let version = version.load(Ordering::SeqCst).to_string();
-                let list = serde_json::json!({"kind": "List", "apiVersion": "v1",
-                    "metadata": {"resourceVersion": version}, "items": []});
-                ready(Ok::<_, Failure>(Response::new(Body::from(list.to_string().into_bytes()))))
-            }
+        let present = Arc::clone(&version);
+        let client = answering(move |_| {
+            let version = present.load(Ordering::SeqCst).to_string();
+            (200, json!({"metadata": {"resourceVersion": version}, "items": []}))
         });
-        let (client, gone_back) = noticing(Client::new(service, "default"));
+        let (client, gone_back) = noticing(client);
         let mut gone_back = std::pin::pin!(gone_back);
         let sets = Api::<ClusterObjectSet>::all(client);
         for (now, noticed) in [(7, false), (7, false), (9, false), (8, true)] {

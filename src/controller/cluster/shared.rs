@@ -251,14 +251,13 @@ fn known(object: Metadata) -> (Place, String) {
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response, StatusCode};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::ApiResource;
-    use kube::client::Body;
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
 
     fn object(name: &str, version: &str) -> Metadata {
         let metadata = json!({"namespace": "n", "name": name, "resourceVersion": version});
@@ -330,15 +329,11 @@ mod tests {
     // ours: annotations of tenants must not take all memory
     #[tokio::test]
     async fn objects_of_tenants_are_listed_a_few_at_a_time() {
-        let service = tower::service_fn(|request: Request<Body>| {
+        let client = answering(|request| {
             let query = request.uri().query().unwrap_or_default();
             assert!(query.split('&').any(|it| it == "limit=50"), "{query}");
-            let refused = r#"{"kind": "Status", "code": 403, "reason": "Forbidden"}"#;
-            let mut response = Response::new(Body::from(refused.as_bytes().to_vec()));
-            *response.status_mut() = StatusCode::FORBIDDEN;
-            std::future::ready(Ok::<_, kube::Error>(response))
+            refusal(403)
         });
-        let client = Client::new(service, "default");
         let api = Api::<Metadata>::all_with(client, &ApiResource::erase::<ConfigMap>(&()));
         assert!(is_refusal(&follow(&api, &Mutex::default(), &Wake::default()).await));
     }

@@ -475,28 +475,17 @@ fn events(
 
 #[cfg(test)]
 mod tests {
-    use http::{Request, Response, StatusCode};
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::client::Body;
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
 
     // applying.md 3.10
     #[tokio::test]
     async fn what_is_only_polled_is_not_taken_for_what_a_watch_brought() {
-        let service = tower::service_fn(|_: Request<Body>| {
-            let refused = r#"{"kind": "Status", "code": 403, "reason": "Forbidden"}"#;
-            let mut response = Response::new(Body::from(refused.as_bytes().to_vec()));
-            *response.status_mut() = StatusCode::FORBIDDEN;
-            std::future::ready(Ok::<_, kube::Error>(response))
-        });
         let (_subscribers, receiver) = watch::channel(Subscribers::new());
         let watching = Watching {
-            api: Api::namespaced_with(
-                Client::new(service, "default"),
-                "n",
-                &ApiResource::erase::<ConfigMap>(&()),
-            ),
+            api: Api::all_with(answering(|_| refusal(403)), &ApiResource::erase::<ConfigMap>(&())),
             selector: String::new(),
             subscribers: receiver,
             versions: Arc::new(Mutex::new([("c".to_owned(), "1".to_owned())].into())),

@@ -1,3 +1,5 @@
+use std::sync::Mutex;
+
 use jiff::Timestamp;
 use proptest::prelude::*;
 use rstest::rstest;
@@ -6,6 +8,7 @@ use serde_json::{Value, json};
 use super::election::*;
 use super::record::*;
 use super::*;
+use crate::cluster::answering::answering;
 
 const START: Moment = Duration::from_secs(5000);
 
@@ -408,14 +411,11 @@ proptest! {
 #[tokio::test]
 async fn a_lease_that_went_back_ends_the_process() {
     let answers = [("7", "us"), ("9", "us"), ("9", "us"), ("8", "them")];
-    let mut left = answers.into_iter();
-    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
-        let (version, holder) = left.next().unwrap();
-        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": "l", "resourceVersion": version},
-            "spec": held_by(holder, 137)});
-        let body = kube::client::Body::from(lease.to_string().into_bytes());
-        std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))
+    let left = Mutex::new(answers.into_iter());
+    let client = answering(move |_| {
+        let (version, holder) = left.lock().unwrap().next().unwrap();
+        let metadata = json!({"name": "l", "resourceVersion": version});
+        (200, json!({"metadata": metadata, "spec": held_by(holder, 137)}))
     });
     let candidacy = Candidacy {
         namespace: "n".to_owned(),
@@ -423,7 +423,6 @@ async fn a_lease_that_went_back_ends_the_process() {
         identity: "us".to_owned(),
         manager: "m",
     };
-    let client = Client::new(service, "n");
     let mut elector = Elector::new(client, candidacy, Term::pending(), Metrics::default());
     for (version, _) in answers {
         assert!(!elector.went_back, "before {version}");

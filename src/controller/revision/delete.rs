@@ -95,14 +95,14 @@ pub(crate) async fn delete_revision(
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use http::{Method, Request, Response};
+    use http::Method;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kube::client::Body;
     use olm_api::{API_VERSION, ClusterExtensionSpec};
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::answering::answering;
 
     const OWNED: (bool, &str) = (true, "Active");
     const LOST: (bool, &str) = (false, "Active");
@@ -139,31 +139,20 @@ mod tests {
         let sets: Vec<_> =
             (1..).zip(given).map(|(number, given)| revision(number, *given)).collect();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let service = tower::service_fn({
-            let asked = Arc::clone(&asked);
-            move |request: Request<Body>| {
-                let (asked, sets) = (Arc::clone(&asked), sets.clone());
-                async move {
-                    let (parts, body) = request.into_parts();
-                    if parts.method == Method::DELETE {
-                        let body = body.collect_bytes().await.unwrap();
-                        let body: Value = serde_json::from_slice(&body).unwrap();
-                        let policy = body["propagationPolicy"].as_str().unwrap().to_owned();
-                        let name = parts.uri.path().rsplit('/').next().unwrap_or_default();
-                        asked.lock().unwrap().push(format!("{name} {policy}"));
-                    }
-                    let list = json!({"metadata": {"resourceVersion": "1"}, "items": sets});
-                    let answer =
-                        if parts.method == Method::DELETE { sets[0].clone() } else { list };
-                    Ok::<_, kube::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
-                }
+        let noted = Arc::clone(&asked);
+        let client = answering(move |request| {
+            if request.method() != Method::DELETE {
+                return (200, json!({"metadata": {"resourceVersion": "1"}, "items": sets}));
             }
+            let policy = request.body()["propagationPolicy"].as_str().unwrap();
+            let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+            noted.lock().unwrap().push(format!("{name} {policy}"));
+            (200, sets[0].clone())
         });
         let mut extension = ClusterExtension::new("e", ClusterExtensionSpec::default());
         extension.metadata.uid = Some("x".to_owned());
         extension.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         extension.metadata.finalizers = orphans.then(|| vec!["orphan".to_owned()]);
-        let client = Client::new(service, "default");
         let ended = teardown_extension(&client, &extension).await.unwrap();
         assert_eq!(*asked.lock().unwrap(), deleted);
         assert_eq!(ended == Teardown::Orphaned, is_orphaned);

@@ -387,12 +387,10 @@ pub async fn mark_orphaned<K: OwnKind>(client: &Client, object: &K) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
-    use http::{Method, Request, Response};
-    use kube::client::Body;
+    use http::Method;
     use kube::core::DeserializeGuard;
     use kube::runtime::watcher;
     use olm_api::{ClusterExtensionSpec, CollisionProtection};
@@ -402,7 +400,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::live::answer;
+    use crate::cluster::answering::{NOT_ANSWERED, answering};
 
     fn desired() -> Desired {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
@@ -435,27 +433,21 @@ mod tests {
         set.metadata.uid = Some("u".to_owned());
         set.metadata.resource_version = Some("7".to_owned());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let service = tower::service_fn({
-            let (asked, set) = (Arc::clone(&asked), serde_json::to_value(&set).unwrap());
-            move |request: Request<Body>| {
-                let path = request.uri().path();
-                let name = path.rsplit('/').next().unwrap_or_default();
-                let (verb, answer) = match *request.method() {
-                    Method::GET if name == "e-1" => ("get e-1", Some(set.clone())),
-                    Method::GET => (
-                        "list",
-                        Some(json!({"metadata": {"resourceVersion": "8"}, "items": [set.clone()]})),
-                    ),
-                    Method::PATCH if name == "e-1" => ("apply e-1", None),
-                    Method::POST => ("create", Some(json!({"metadata": {"name": "content"}}))),
-                    _ => panic!("{} {path}", request.method()),
-                };
-                asked.lock().unwrap().push(verb);
-                let answer = answer.ok_or_else(|| kube::Error::Service("cut".into()));
-                ready(answer.map(|it| Response::new(Body::from(it.to_string().into_bytes()))))
-            }
+        let (noted, live) = (Arc::clone(&asked), json!(set));
+        let client = answering(move |request| {
+            let path = request.uri().path();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let list = json!({"metadata": {"resourceVersion": "8"}, "items": [live]});
+            let (verb, status, answer) = match *request.method() {
+                Method::GET if name == "e-1" => ("get e-1", 200, live.clone()),
+                Method::GET => ("list", 200, list),
+                Method::PATCH if name == "e-1" => ("apply e-1", NOT_ANSWERED, json!({})),
+                Method::POST => ("create", 200, json!({"metadata": {"name": "content"}})),
+                _ => panic!("{} {path}", request.method()),
+            };
+            noted.lock().unwrap().push(verb);
+            (status, answer)
         });
-        let client = Client::new(service, "default");
         let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
         feed.revisions.apply_watcher_event(&watcher::Event::Init);
         feed.revisions.apply_watcher_event(&watcher::Event::InitDone);
@@ -499,25 +491,16 @@ mod tests {
             set("e-4", LifecycleState::Active, held, "new"),
         ];
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let service = tower::service_fn({
-            let (asked, sets) = (Arc::clone(&asked), sets.clone());
-            move |request: Request<Body>| {
-                let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
-                let mut found = sets.iter().find(|set| set.name_any() == name).unwrap().clone();
-                asked.lock().unwrap().push(name);
-                async move {
-                    let body = request.into_body().collect_bytes().await.unwrap();
-                    let patch: serde_json::Value = serde_json::from_slice(&body).unwrap();
-                    let changed = patch["metadata"]["annotations"].clone();
-                    let changed: BTreeMap<String, String> =
-                        serde_json::from_value(changed).unwrap();
-                    found.annotations_mut().extend(changed);
-                    let found = serde_json::to_vec(&found).unwrap();
-                    Ok::<_, kube::Error>(Response::new(Body::from(found)))
-                }
-            }
+        let (noted, before) = (Arc::clone(&asked), sets.clone());
+        let client = answering(move |request| {
+            let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+            let mut found = before.iter().find(|set| set.name_any() == name).unwrap().clone();
+            noted.lock().unwrap().push(name.to_owned());
+            let changed = request.body()["metadata"]["annotations"].clone();
+            let changed: BTreeMap<String, String> = serde_json::from_value(changed).unwrap();
+            found.annotations_mut().extend(changed);
+            (200, json!(found))
         });
-        let client = Client::new(service, "default");
         let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
         for _ in 0..2 {
             known.record_account(&account("new"), &mut sets).await.unwrap();
@@ -536,11 +519,7 @@ mod tests {
         #[case] state: LifecycleState,
         #[case] want: usize,
     ) {
-        let service = tower::service_fn(|_: Request<Body>| {
-            let none = json!({"metadata": {}, "items": []}).to_string();
-            ready(Ok::<_, kube::Error>(Response::new(Body::from(none.into_bytes()))))
-        });
-        let client = Client::new(service, "default");
+        let client = answering(|_| (200, json!({"metadata": {}, "items": []})));
         let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
         let packed = pack("e-1", &desired().phases).unwrap();
         let mut set = build(&desired(), "e-1", 1, &packed, "olmv1-system");
@@ -558,21 +537,16 @@ mod tests {
         #[case] want: usize,
     ) {
         let writes = Arc::new(AtomicUsize::new(0));
-        let service = tower::service_fn({
-            let writes = Arc::clone(&writes);
-            move |request: Request<Body>| {
-                if request.method() == Method::GET {
-                    return ready(Ok::<_, kube::Error>(answer::found(
-                        &json!({"name": "e-1", "uid": live}),
-                    )));
-                }
-                writes.fetch_add(1, Ordering::Relaxed);
-                let written = json!({"metadata": {"name": "written"}}).to_string();
-                ready(Ok(Response::new(Body::from(written.into_bytes()))))
+        let count = Arc::clone(&writes);
+        let client = answering(move |request| {
+            if request.method() == Method::GET {
+                let one = json!({"metadata": {"name": "e-1", "uid": live}});
+                return (200, json!({"metadata": {}, "items": [one]}));
             }
+            count.fetch_add(1, Ordering::Relaxed);
+            (200, json!({"metadata": {"name": "written"}}))
         });
         let namespace = "olmv1-system";
-        let client = Client::new(service, "default");
         let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
         feed.contents.apply_watcher_event(&watcher::Event::Init);
         feed.contents.apply_watcher_event(&watcher::Event::InitDone);

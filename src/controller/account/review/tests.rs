@@ -3,16 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use http::{Request, Response};
-use kube::client::Body;
 use olm_core::object::Object;
 use olm_core::rbac::{BundleObjects, lines, missing};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-
-const REFUSED: u16 = 403;
+use crate::cluster::answering::{answering, refusal};
 
 /// Returns a client of an API server that answers reviews as it is told, and how often it was asked
 /// for one right.
@@ -22,34 +19,22 @@ fn server(
 ) -> (Client, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let count = Arc::clone(&count);
-        async move {
-            let path = request.uri().path().to_owned();
-            let as_account = request.headers().contains_key("impersonate-user");
-            let body = request.into_body().collect_bytes().await?;
-            let mut review: Value = serde_json::from_slice(&body)?;
-            let status = if path.ends_with("/selfsubjectrulesreviews") {
-                assert!(as_account);
-                rules()
-            } else {
-                assert!(!as_account);
-                count.fetch_add(1, Ordering::Relaxed);
-                allows(review["spec"]["resourceAttributes"].clone())
-                    .map(|allowed| json!({"allowed": allowed}))
-            };
-            let code = if status.is_some() { 201 } else { REFUSED };
-            review["status"] = status.unwrap_or_default();
-            if code == REFUSED {
-                review = json!({"kind": "Status", "status": "Failure", "code": REFUSED,
-                    "reason": "Forbidden", "message": "not for you"});
-            }
-            let answer = Response::builder().status(code);
-            let answer = answer.body(Body::from(serde_json::to_vec(&review)?))?;
-            Ok::<_, tower::BoxError>(answer)
-        }
+    let client = answering(move |request| {
+        let lists = request.uri().path().ends_with("/selfsubjectrulesreviews");
+        assert_eq!(request.headers().contains_key("impersonate-user"), lists);
+        let mut review = request.body().clone();
+        let status = if lists {
+            rules()
+        } else {
+            count.fetch_add(1, Ordering::Relaxed);
+            let allowed = allows(review["spec"]["resourceAttributes"].clone());
+            allowed.map(|allowed| json!({"allowed": allowed}))
+        };
+        let Some(status) = status else { return refusal(403) };
+        review["status"] = status;
+        (201, review)
     });
-    (Client::new(service, "default"), asked)
+    (client, asked)
 }
 
 async fn judged(client: Client, names: usize) -> Judgement {
