@@ -21,7 +21,7 @@ use futures::channel::mpsc;
 use futures::{SinkExt as _, Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use olm_api::keys::{label, policy};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
@@ -170,16 +170,17 @@ impl RegistryCredentials {
         Ok(source)
     }
 
-    /// Finds out why a Secret is not among those that catalogs may name: it does not exist, or it
-    /// is none of them.
+    /// Reads a Secret that the watch has not brought as one that catalogs may name. It may not be
+    /// labelled, or only since a moment ago, or nothing was listed yet.
     async fn unoffered(&self, name: &SecretName) -> Result<Held, PullSecretError> {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &name.namespace);
-        let found = secrets.get_metadata_opt(&name.name).await;
+        let found = secrets.get_opt(&name.name).await;
         let doing = format!("annotation {}: looking up {name}", policy::PULL_SECRET);
         let found = found.map_err(RequestError::doing(doing)).map_err(PullSecretError::Lookup)?;
-        match found {
-            Some(_) => Err(PullSecretError::NotOffered(name.clone())),
-            None => Ok(Held::Missing),
+        let Some(found) = found else { return Ok(Held::Missing) };
+        match found.labels().get(label::CATALOG_PULL_SECRET).map(String::as_str) {
+            Some("true") => Ok(Held::of(&found)),
+            _ => Err(PullSecretError::NotOffered(name.clone())),
         }
     }
 
@@ -363,5 +364,40 @@ async fn follow_secret(client: Client, name: SecretName, mut changes: mpsc::Send
         if changes.send(change).await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use olm_image::PullConfig;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::answering::{answering, refusal};
+
+    // deploying.md 3.1: the watch brings it later than the annotation, or is refused
+    #[rstest]
+    #[case::labelled(Some(json!({(label::CATALOG_PULL_SECRET): "true"})), "")]
+    #[case::not_labelled(Some(json!({})), "is not labelled")]
+    #[case::labelled_otherwise(
+        Some(json!({(label::CATALOG_PULL_SECRET): "false"})),
+        "is not labelled"
+    )]
+    #[case::missing(None, "")]
+    #[tokio::test]
+    async fn a_secret_that_no_watch_has_brought_is_asked_for(
+        #[case] labels: Option<Value>,
+        #[case] error: &str,
+    ) {
+        let client = answering(move |_| match &labels {
+            Some(labels) => (200, json!({"metadata": {"name": "s", "labels": labels}})),
+            None => refusal(404),
+        });
+        let (global, puller) = (GlobalPullSecret::default(), Puller::new(PullConfig::default()));
+        let credentials = RegistryCredentials::new(client, "n".to_owned(), global, puller.into());
+        let found = credentials.source_of_catalog("s").await;
+        let text = found.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains(error) && text.is_empty() == error.is_empty(), "{text}");
     }
 }
