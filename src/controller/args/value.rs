@@ -149,10 +149,10 @@ impl FromStr for GateSetting {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) =
             text.split_once('=').ok_or_else(|| "expected <name>=true|false".to_owned())?;
-        let on: bool = value
-            .parse()
-            .map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
-        Ok(Self { name: name.to_owned(), on })
+        // As upstream reads them: with blanks, and in any case of letters.
+        let on = value.trim().to_ascii_lowercase().parse();
+        let on = on.map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
+        Ok(Self { name: name.trim().to_owned(), on })
     }
 }
 
