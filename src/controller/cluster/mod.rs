@@ -38,7 +38,7 @@ pub use error::{
 pub use kinds::{Kind, Kinds};
 pub use olm_cluster::{ApiError, code, join_bounded, message};
 pub use restored::noticing;
-pub use stored_objects::{MAX_AGE, Resource, StoredObjects};
+pub use stored_objects::{MAX_AGE, StoredObjects};
 pub use wake::Task;
 pub use watches::{Seen, Target, Watches};
 

@@ -20,7 +20,7 @@ use super::message;
 pub const MAX_AGE: Duration = Duration::from_secs(150);
 
 /// The API group and the plural of a kind.
-pub type Resource = (String, String);
+type Resource = (String, String);
 
 /// For so long what was read serves everybody: the metrics of an API server have many megabytes.
 const YOUNG: Duration = Duration::from_secs(5);

@@ -29,11 +29,6 @@ impl ExtensionState {
         }
     }
 
-    /// Returns whether the installed objects of the extension must stay.
-    pub(super) fn is_orphaning(&self) -> bool {
-        matches!(self, Self::Orphaning(_))
-    }
-
     /// Returns the state for a revision that was read after the extension: the garbage collector
     /// removes the reference from a revision before it removes its finalizer from the extension, so
     /// a missing reference implies that finalizer.

@@ -112,11 +112,11 @@ impl Attempt<'_> {
         if is_marked_orphaned(&set.metadata) {
             return self.await_release().await;
         }
-        if has_orphan_finalizer(&set.metadata) || extension.is_orphaning() {
-            return Ok(self.release().await);
-        }
-        if matches!(extension, ExtensionState::Alive(_)) {
-            return self.hand_over().await;
+        match extension {
+            ExtensionState::Orphaning(_) => return Ok(self.release().await),
+            _ if has_orphan_finalizer(&set.metadata) => return Ok(self.release().await),
+            ExtensionState::Alive(_) => return self.hand_over().await,
+            ExtensionState::None | ExtensionState::Deleting(_) | ExtensionState::Gone => {}
         }
         let turn = |before: String| {
             let text = format!("waiting for revision {before}");
@@ -137,7 +137,9 @@ impl Attempt<'_> {
         }
         match self.uninstall(policy).await {
             Err(err) if is_identity_failure(&err) => {
-                let loses_crds = self.would_lose_crds(policy, &siblings).await?;
+                // The garbage collector would take them, too.
+                let loses_crds = policy == UninstallPolicy::RetainCrds
+                    && !self.installed_crds(&siblings).await?.0.is_empty();
                 let text = Chain(&err).to_string();
                 match self.out_of_patience(&err) {
                     Some(next) => Ok(Settled::again(Some(Outcome::Failed(text)), next)),

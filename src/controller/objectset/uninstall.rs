@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt;
 use olm_api::{ClusterObjectSet, LifecycleState};
-use olm_cluster::content;
+use olm_cluster::{Unread, content, crds};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
@@ -21,7 +20,7 @@ use tokio::time::Instant;
 use super::per_revision::{Counts, Numbers};
 use super::{Attempt, Context, ObjectSetError};
 use crate::apply::{Crds, Remover};
-use crate::cluster::{MAX_AGE, RequestError, Resource};
+use crate::cluster::{MAX_AGE, RequestError};
 use crate::revision::controlled_crds;
 
 /// The interval of counts of the objects that an uninstall waits for; they cannot be watched.
@@ -40,12 +39,6 @@ enum Counted {
     Remembered,
     /// None, by numbers that may be too old; what is reported, and the time of the next count.
     Aging(Outcome, Duration),
-}
-
-/// Returns the group and the plural of the kind that a CRD defines.
-fn resource(crd: &Object) -> Option<Resource> {
-    let (plural, group) = crd.name().split_once('.')?;
-    Some((group.to_owned(), plural.to_owned()))
 }
 
 /// Puts what the API server has stored in the place of what the account could not count, but for the
@@ -136,7 +129,7 @@ impl Attempt<'_> {
             Counted::Remembered => return Ok(None),
             Counted::Aging(outcome, next) => return Ok(Some((outcome, next))),
         };
-        let name = self.extension.extension().map(kube::ResourceExt::name_any);
+        let name = self.extension.extension().map(ResourceExt::name_any);
         let text = uninstall::blocked(name.as_deref(), &counted);
         if text.is_none() {
             self.ctx.remember_zero(&uid, &crds, own).await;
@@ -201,16 +194,6 @@ impl Attempt<'_> {
         own
     }
 
-    /// Says whether the garbage collector would take CRDs that are to stay.
-    pub(super) async fn would_lose_crds(
-        &self,
-        policy: UninstallPolicy,
-        siblings: &[ClusterObjectSet],
-    ) -> Result<bool, ObjectSetError> {
-        Ok(policy == UninstallPolicy::RetainCrds
-            && !self.installed_crds(siblings).await?.0.is_empty())
-    }
-
     /// Returns what removes objects as the account of the revision.
     pub(super) async fn as_account(&self) -> Result<Remover, ObjectSetError> {
         let account = self.identity().await?;
@@ -221,7 +204,7 @@ impl Attempt<'_> {
     /// Returns the CRDs that an extension or its revisions control and that are not being deleted, and
     /// the UIDs of those owners. They are read as the controller: neither a lost account nor
     /// lost content nor a lost label hides one.
-    async fn installed_crds(
+    pub(super) async fn installed_crds(
         &self,
         siblings: &[ClusterObjectSet],
     ) -> Result<(Vec<Object>, BTreeSet<String>), ObjectSetError> {
@@ -229,8 +212,8 @@ impl Attempt<'_> {
         let owners: BTreeSet<String> = siblings
             .iter()
             .chain([set])
-            .filter_map(kube::ResourceExt::uid)
-            .chain(extension.extension().and_then(kube::ResourceExt::uid))
+            .filter_map(ResourceExt::uid)
+            .chain(extension.extension().and_then(ResourceExt::uid))
             .collect();
         let crds = ctx.crds_of(&owners).await?;
         Ok((crds, owners))
@@ -252,7 +235,11 @@ impl Context {
     /// has them.
     async fn stored(&self, crds: &[Object]) -> Numbers {
         let stored = self.stored_objects.read(&self.client).await;
-        let count = |crd: &Object| Some((crd.name().to_owned(), *stored.get(&resource(crd)?)?));
+        let count = |crd: &Object| {
+            let (plural, group) = crd.name().split_once('.')?;
+            let count = stored.get(&(group.to_owned(), plural.to_owned()))?;
+            Some((crd.name().to_owned(), *count))
+        };
         crds.iter().filter_map(count).collect()
     }
 
@@ -313,14 +300,13 @@ impl Context {
         &self,
         owners: &BTreeSet<String>,
     ) -> Result<Vec<Object>, ObjectSetError> {
-        let api = Api::<CustomResourceDefinition>::all(self.client.clone());
-        let mut crds = Vec::new();
-        for name in controlled_crds(&self.client, owners).await? {
-            let read = api.get_opt(&name).await.map_err(RequestError::doing("reading a CRD"))?;
-            let read = read.and_then(|crd| serde_json::to_value(crd).ok());
-            crds.extend(read.and_then(Object::from_value));
-        }
-        Ok(crds)
+        let names = controlled_crds(&self.client, owners).await?;
+        // As they are: what no struct knows yet counts when their versions are compared.
+        let read = crds(&self.client, names).await;
+        let read = read.map_err(|Unread(name, error)| {
+            RequestError::doing(format!("getting CRD {name}"))(error)
+        })?;
+        Ok(read.into_values().filter_map(Object::from_value).collect())
     }
 }
 
