@@ -280,16 +280,9 @@ pub fn identity() -> String {
 
 /// Returns a random UUID (RFC 9562, version 4).
 fn random_uuid() -> String {
-    let mut bytes = [0; 16];
-    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
-    if random.fill(&mut bytes).is_err() {
-        // The keys of the hasher are random in each process.
-        for half in bytes.chunks_mut(8) {
-            half.copy_from_slice(&RandomState::new().hash_one(()).to_be_bytes());
-        }
-    }
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    // The keys of the hasher are random in each process.
+    let half = || RandomState::new().hash_one(());
+    let (first, second) = (half() & !0xf000 | 0x4000, half() >> 2 | 1 << 63);
+    let hex = format!("{first:016x}{second:016x}");
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
