@@ -353,11 +353,3 @@ fn is_no_verdict(err: &kube::Error) -> bool {
         _ => false,
     }
 }
-
-/// Returns the storage class of a claim.
-pub(super) fn storage_class(claim: &Object) -> Option<&str> {
-    if claim.kind() != "PersistentVolumeClaim" || !claim.group().is_empty() {
-        return None;
-    }
-    claim.pointer("/spec/storageClassName").and_then(Value::as_str)
-}

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
 use super::error::{ApplyError, split};
-use super::object::{Observed, storage_class};
+use super::object::Observed;
 use super::revision::{Existence, Revision};
 use crate::cluster::{Kinds, Seen, code, join_bounded, message};
 
@@ -397,10 +397,8 @@ impl Applier {
     /// A claim whose class waits for the first consumer never binds before the pods of a later
     /// phase.
     async fn binds_later(&self, live: &Object) -> bool {
-        match storage_class(live) {
-            Some(class) => self.kinds.waits_for_consumer(class).await,
-            None => false,
-        }
+        let is_claim = live.kind() == "PersistentVolumeClaim" && live.group().is_empty();
+        is_claim && self.kinds.waits_for_consumer(live.text_at("/spec/storageClassName")).await
     }
 }
 

@@ -56,17 +56,6 @@ impl Existence {
 }
 
 impl Revision {
-    pub(super) fn claim(&self, protection: CollisionProtection) -> Claim {
-        Claim {
-            uid: self.owner.uid.clone(),
-            revision: self.owner.revision,
-            protection,
-            owner_name: self.owner.owner_name.clone(),
-            strangers: self.strangers.clone(),
-            adoption: self.adoption.clone(),
-        }
-    }
-
     /// Returns whether an object is controlled by this revision, or by another owner of its
     /// extension.
     pub(super) fn controls(&self, live: &Object) -> bool {
@@ -82,7 +71,14 @@ impl Revision {
         live: Option<&Object>,
         protection: CollisionProtection,
     ) -> Decision {
-        let claim = self.claim(protection);
+        let claim = Claim {
+            uid: self.owner.uid.clone(),
+            revision: self.owner.revision,
+            protection,
+            owner_name: self.owner.owner_name.clone(),
+            strangers: self.strangers.clone(),
+            adoption: self.adoption.clone(),
+        };
         decide(live, &claim, &self.siblings, annotation::REVISION)
     }
 }

@@ -153,9 +153,12 @@ impl Election {
         let mut spec = self.seen.as_ref().or(led).cloned().unwrap_or_default();
         // A record of ours counts also when the answer to its write was lost.
         let ours = led.or(self.seen.as_ref().filter(|spec| self.is_ours(spec)));
-        (spec.acquire_time, spec.lease_transitions) = match ours {
-            Some(ours) => (ours.acquire_time.clone(), ours.lease_transitions),
-            None => (Some(time.clone()), Some(self.next_transition())),
+        (spec.acquire_time, spec.lease_transitions) = if let Some(ours) = ours {
+            (ours.acquire_time.clone(), ours.lease_transitions)
+        } else {
+            let before = self.seen.as_ref().map(|spec| spec.lease_transitions);
+            let next = before.map_or(0, |it| it.unwrap_or_default().saturating_add(1));
+            (Some(time.clone()), Some(next))
         };
         spec.holder_identity = Some(self.identity.clone());
         spec.lease_duration_seconds = Some(DURATION);
@@ -206,10 +209,5 @@ impl Election {
 
     fn is_ours(&self, spec: &Spec) -> bool {
         spec.holder() == Some(&self.identity)
-    }
-
-    fn next_transition(&self) -> i32 {
-        let before = self.seen.as_ref().map(|spec| spec.lease_transitions);
-        before.map_or(0, |before| before.unwrap_or_default().saturating_add(1))
     }
 }

@@ -159,7 +159,10 @@ impl Attempt<'_> {
         // A content that no revision may have is not applied; its digests are stored all the same.
         let checked = check_probes(&set.spec.progression_probes).map_err(ObjectSetError::Probe);
         let held = match checked.and_then(|()| Ok(check_content(&content)?)) {
-            Ok(()) => add_finalizer(ctx, set).await,
+            Ok(()) => {
+                let added = ctx.reconciler.add_finalizer(set, finalizer::TEARDOWN).await;
+                added.map_err(RequestError::doing("updating finalizers")).map_err(Into::into)
+            }
             Err(error) => Err(error),
         };
         let (set, result) = match held {
@@ -174,7 +177,7 @@ impl Attempt<'_> {
             Err(error) => (set.clone(), Err(error)),
         };
         let result = result.map(|settled| {
-            let complete = settled.is_complete();
+            let complete = settled.outcome == Some(Outcome::Complete);
             if complete {
                 ctx.contents.forget_soon(&set);
                 ctx.kept.looks.put(&set.uid().unwrap_or_default(), None);
@@ -394,25 +397,6 @@ pub(super) async fn watch(
         None => format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM),
     };
     ctx.watches.ensure(&set.name_any(), account, client, &selector, targets);
-}
-
-/// Puts our finalizer on, before anything is applied. Returns the object as it is then; nothing if it was
-/// there.
-async fn add_finalizer(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-) -> Result<Option<ClusterObjectSet>, ObjectSetError> {
-    let added = ctx.reconciler.add_finalizer(set, finalizer::TEARDOWN).await;
-    Ok(added.map_err(RequestError::doing("updating finalizers"))?)
-}
-
-/// Takes our finalizer off.
-pub(super) async fn remove_finalizer(
-    ctx: &Context,
-    set: &ClusterObjectSet,
-) -> Result<(), ObjectSetError> {
-    let removed = ctx.reconciler.remove_finalizers(set, &[finalizer::TEARDOWN]);
-    Ok(removed.await.map_err(RequestError::doing("updating finalizers"))?)
 }
 
 /// Retires a revision that a later one has replaced.

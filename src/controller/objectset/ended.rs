@@ -42,11 +42,6 @@ impl Settled {
         Self { outcome, next, ..Self::default() }
     }
 
-    /// Returns whether everything is rolled out.
-    pub(super) fn is_complete(&self) -> bool {
-        matches!(self.outcome, Some(Outcome::Complete))
-    }
-
     /// Our finalizer comes off.
     pub(super) fn finished(self) -> Self {
         Self { finished: true, ..self }

@@ -36,14 +36,14 @@ use kube::runtime::{
     Controller, Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher,
 };
 use kube::{Api, ResourceExt as _};
-use olm_api::keys::label;
+use olm_api::keys::{finalizer, label};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::revision::{has_succeeded, keep_makers};
 
 pub use context::{Context, Settings};
 pub use error::ObjectSetError;
 
-use crate::cluster;
+use crate::cluster::{self, RequestError};
 use crate::reconcile::within;
 use crate::revision::{Feed, labelled_in};
 use context::Attempt;
@@ -185,7 +185,8 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
         ctx.note_settled(&set, account).await;
     }
     if settled.finished {
-        enact::remove_finalizer(ctx, &set).await?;
+        let removed = ctx.reconciler.remove_finalizers(&set, &[finalizer::TEARDOWN]).await;
+        removed.map_err(RequestError::doing("updating finalizers"))?;
         ctx.forget(&set);
     }
     ctx.reconciler.succeeded(&set.name_any());

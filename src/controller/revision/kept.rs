@@ -16,6 +16,7 @@ use olm_cluster::{Content, Secrets};
 use olm_core::revision::referenced_secrets;
 
 use crate::by_key::ByKey;
+use crate::cluster::version;
 
 /// Most memory that all of it may take; what has no room is read in each reconcile.
 const MAX_BYTES: usize = 32 << 20;
@@ -35,8 +36,8 @@ struct Kept {
     bytes: usize,
 }
 
-/// The origin of content: generation of the revision, and UID and version of each Secret.
-pub(super) type Origin = (Option<i64>, Vec<(Option<String>, Option<String>)>);
+/// The origin of content: generation of the revision, and version ([`version`]) of each Secret.
+pub(super) type Origin = (Option<i64>, Vec<String>);
 
 impl KeptContents {
     /// Returns an empty cache of contents in Secrets of the controller's namespace.
@@ -56,7 +57,7 @@ impl KeptContents {
     pub fn origin_now(&self, set: &ClusterObjectSet) -> Option<Origin> {
         self.origin(set, |name| {
             let place = ObjectRef::new(name).within(&self.system_namespace);
-            Some(version(&*self.secrets.get(&place)?))
+            version(&self.secrets.get(&place)?.metadata)
         })
     }
 
@@ -64,7 +65,7 @@ impl KeptContents {
     pub fn keep(&self, set: &ClusterObjectSet, secrets: &Secrets, content: &Arc<Content>) {
         let read = |name: &str| {
             let place = (self.system_namespace.clone(), name.to_owned());
-            Some(version(secrets.get(&place)?.as_ref().ok()?))
+            version(&secrets.get(&place)?.as_ref().ok()?.metadata)
         };
         let (Some(uid), Some(origin)) = (set.uid(), self.origin(set, read)) else { return };
         let objects = content.phases.iter().flat_map(|phase| &phase.objects);
@@ -100,7 +101,7 @@ impl KeptContents {
     fn origin(
         &self,
         set: &ClusterObjectSet,
-        known: impl Fn(&str) -> Option<(Option<String>, Option<String>)>,
+        known: impl Fn(&str) -> Option<String>,
     ) -> Option<Origin> {
         let secrets = referenced_secrets(&set.spec, &self.system_namespace);
         let ours = secrets.iter().map(|(namespace, name)| {
@@ -110,10 +111,6 @@ impl KeptContents {
         let ours: Vec<_> = ours.collect::<Option<_>>()?;
         (!ours.is_empty()).then_some((set.metadata.generation, ours))
     }
-}
-
-fn version(object: &impl ResourceExt) -> (Option<String>, Option<String>) {
-    (object.uid(), object.resource_version())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ const LIBRARY: &str = "kube_runtime::watcher=error";
 /// Starts logging to stderr, for people or as one JSON object a line.
 ///
 /// `directives` is a filter as the `tracing` ecosystem writes it, for example `info,kube=warn`;
-/// parts that do not parse are ignored. Colour is used only on a terminal and without `NO_COLOR`.
+/// parts that do not parse are ignored. Color is used only on a terminal and without `NO_COLOR`.
 pub fn init_logging(json: bool, directives: &str) -> Result<(), TryInitError> {
     use std::io::IsTerminal as _;
     use tracing_subscriber::util::SubscriberInitExt as _;

@@ -13,7 +13,7 @@ pub(super) enum Suite {
 }
 
 /// Suites of TLS 1.2 with the names that OpenSSL has for them; Go has those of rustls.
-const TLS12: [(CipherSuite, &str); 6] = [
+pub(super) const TLS12: [(CipherSuite, &str); 6] = [
     (CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, "ECDHE-ECDSA-AES128-GCM-SHA256"),
     (CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, "ECDHE-RSA-AES128-GCM-SHA256"),
     (CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, "ECDHE-ECDSA-AES256-GCM-SHA384"),
@@ -73,10 +73,6 @@ pub fn curve(name: &str) -> Result<String, String> {
         let names = GROUPS.map(|(one, _)| one).join(", ");
         format!("unknown curve {name:?}; known are {names}")
     })
-}
-
-pub(super) fn all_suites() -> Vec<CipherSuite> {
-    TLS12.map(|(suite, _)| suite).into()
 }
 
 pub(super) fn suite(name: &str) -> Option<Suite> {
