@@ -104,7 +104,6 @@ pub async fn read_secrets(
     join_bounded(reads.collect()).await.into_iter().collect()
 }
 
-/// Puts the content of a revision together.
 pub fn resolve(
     set: &ClusterObjectSet,
     secrets: &Secrets,
@@ -144,7 +143,6 @@ pub fn resolve(
     Ok(Content { phases, observed })
 }
 
-/// Returns an object that stands in a Secret.
 pub fn stored_object(
     secrets: &Secrets,
     stored: &ObjectSourceRef,

@@ -32,7 +32,6 @@ impl From<kube::Error> for ApiError {
 }
 
 impl ApiError {
-    /// Returns the HTTP status, 0 when there was no answer.
     pub fn code(&self) -> u16 {
         code(&self.0)
     }

@@ -89,7 +89,6 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Returns a guard; [`Guard::run`] keeps it current.
     pub fn new(
         client: Client,
         reserved: Reserved,

@@ -95,7 +95,6 @@ impl Accounts {
         Ok(client)
     }
 
-    /// Fails unless the account exists.
     pub async fn require(&self, account: &Account) -> Result<(), AccountError> {
         let api = Api::<ServiceAccount>::namespaced(self.controller.clone(), &account.namespace);
         match api.get_metadata_opt(&account.name).await {

@@ -129,7 +129,6 @@ impl AppliedCache {
         }
     }
 
-    /// Returns whether the object of `content` was applied.
     pub fn knows(&self, revision: &str, content: &Object) -> bool {
         let entries = self.entries.lock();
         let known = entries.get(revision);

@@ -70,7 +70,6 @@ impl Endpoint {
         self.send(self.request.create(&params, body)).await
     }
 
-    /// Server-side apply.
     pub(super) async fn apply(&self, object: &Object, force: bool) -> Result<Object, kube::Error> {
         let params = PatchParams { force, ..PatchParams::apply(manager::OBJECTS) };
         self.patch(object, &params).await

@@ -101,7 +101,6 @@ impl ApplyError {
         matches!(self, Self::Api { forbidden: true, .. })
     }
 
-    /// Returns whether admission refused any request.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Api { denied: true, .. })
     }
@@ -126,7 +125,6 @@ impl From<kube::Error> for ApplyError {
     }
 }
 
-/// Separates what succeeded from what failed.
 pub(super) fn split<T, E>(results: Vec<Result<T, E>>) -> (Vec<T>, Vec<E>) {
     let (mut values, mut errors) = (Vec::new(), Vec::new());
     for result in results {

@@ -47,7 +47,6 @@ impl Observed<'_> {
         live.is_some_and(|live| live.pointer("/metadata/deletionTimestamp").is_some())
     }
 
-    /// Says whether the object has to be written.
     pub(super) fn needs_write(&self) -> bool {
         match (&self.decision, &self.live) {
             (Decision::Create | Decision::Adopt, _) => !self.is_terminating(),
@@ -311,7 +310,6 @@ impl Observed<'_> {
     }
 }
 
-/// Returns the fields that the API server has refused.
 fn refused_fields<'a>(err: &'a kube::Error) -> Vec<RefusedField<'a>> {
     let kube::Error::Api(status) = err else { return Vec::new() };
     let causes = status.details.iter().flat_map(|details| &details.causes);
@@ -335,7 +333,6 @@ fn is_field_conflict(err: &kube::Error) -> bool {
     status.code == 409 && causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
 }
 
-/// Returns the result of a dry run.
 fn verdict(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match answer {
         Err(err) if !is_no_verdict(&err) => Err(err),

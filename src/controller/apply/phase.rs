@@ -128,7 +128,6 @@ impl Applier {
         Ok(self.judge_phase(observation).await)
     }
 
-    /// Probes the objects of a phase as they are now.
     async fn judge_phase(&self, observation: Observation<'_>) -> PhaseReport {
         let Observation { observed, failing: mut unready, deferred } = observation;
         unready.extend(self.probe(&observed).await);
@@ -311,7 +310,6 @@ impl Applier {
         Err(ApplyError::of("applying", failed.collect()))
     }
 
-    /// Lists pods of a workload, as the account.
     pub async fn pods(&self, workload: &Object) -> Result<Vec<Object>, kube::Error> {
         let pod = Identity {
             group: String::new(),

@@ -190,7 +190,6 @@ impl Remover {
         Ok(kind.map(|kind| Endpoint::new(self.client.clone(), &kind, content.namespace())))
     }
 
-    /// Removes one object, if it is still there and ours.
     async fn remove_one(&self, uid: &str, content: &Object) -> Result<End, kube::Error> {
         // A kind that is not served has no objects.
         let Some(endpoint) = self.endpoint(content).await? else { return Ok(End::Gone) };
@@ -423,7 +422,6 @@ fn terminating_condition(crd: &Object) -> Option<&Value> {
         .find(|condition| condition.get("type").and_then(Value::as_str) == Some("Terminating"))
 }
 
-/// Returns whether one of these owners controls an object.
 fn is_controlled(object: &Object, owners: &BTreeSet<String>) -> bool {
     controller(object).is_some_and(|controller| owners.contains(&controller.uid))
 }

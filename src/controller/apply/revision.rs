@@ -65,7 +65,6 @@ impl Revision {
         })
     }
 
-    /// Decides what to do about an object.
     pub(super) fn decide(
         &self,
         live: Option<&Object>,

@@ -141,7 +141,6 @@ impl Issuer {
         Ok(())
     }
 
-    /// Forgets the CA of an extension that is gone.
     pub fn forget(&self, owner: &Extension) {
         self.seen.put(&owner.uid, None);
     }

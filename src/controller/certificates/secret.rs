@@ -22,7 +22,6 @@ use crate::x509::{Data, Issued};
 /// Type of Secrets that hold a server's certificate.
 const TLS_TYPE: &str = "kubernetes.io/tls";
 
-/// Returns the name of the Secret with the CA of an extension.
 pub(super) fn authority_name(extension: &str) -> String {
     format!("{extension}-webhook-ca")
 }
@@ -39,7 +38,6 @@ fn labels(owner: &Extension) -> BTreeMap<String, String> {
     )
 }
 
-/// Returns the metadata of a Secret of the extension.
 fn metadata(owner: &Extension, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),

@@ -49,12 +49,10 @@ impl State {
         Ok(Self { authority, issued: Vec::new() })
     }
 
-    /// Reads the Secret; `Err` says why its CA cannot be used.
     pub(super) fn parse(data: &Data, now: Timestamp) -> Result<Self, &'static str> {
         Ok(Self { authority: Authority::parse(&PROFILE, data, now)?, issued: issued(data) })
     }
 
-    /// Returns the content of the Secret.
     pub(super) fn data(&self) -> Data {
         let text = json!(self.issued).to_string();
         let mut data = self.authority.data();
@@ -72,7 +70,6 @@ impl State {
         Ok(self.authority.advance(&[], settled, now)?.is_some())
     }
 
-    /// Returns when [`State::advance`] has something to do.
     pub(super) fn next(&self, leaves: &[Option<&Leaf>]) -> Timestamp {
         self.authority.next(self.settled(leaves))
     }
@@ -103,7 +100,6 @@ impl State {
     }
 }
 
-/// Returns whether two requests are for one Secret.
 pub(super) fn is_same_secret(one: &CertificateRequest, other: &CertificateRequest) -> bool {
     (&one.namespace, &one.secret) == (&other.namespace, &other.secret)
 }

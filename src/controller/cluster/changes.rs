@@ -119,7 +119,6 @@ fn settled<T: Send>(
     })
 }
 
-/// Returns whether a watch failed because of a missing right.
 fn is_forbidden(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {

@@ -29,7 +29,6 @@ impl RequestError {
         move |error| Self { doing: doing.clone(), source: ApiError(error) }
     }
 
-    /// Returns the HTTP status, 0 when there was no answer.
     pub fn code(&self) -> u16 {
         self.source.code()
     }

@@ -56,7 +56,6 @@ where
     ready.is_ok_and(|ready| ready.is_ok())
 }
 
-/// Yields whenever something was told.
 pub fn told(told: &Arc<Notify>) -> impl Stream<Item = ()> + Send + use<> {
     stream::unfold(Arc::clone(told), |told| async {
         told.notified().await;

@@ -217,7 +217,6 @@ async fn keep(api: Api<Metadata>, state: &Mutex<State>, wake: &Wake) {
     }
 }
 
-/// Follows a watch until it is refused.
 async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube::Error {
     let managed = format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM);
     let config = of_tenants().labels(&managed);

@@ -51,7 +51,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns Secrets of a namespace.
     pub fn secrets(namespace: String, names: BTreeSet<String>) -> Self {
         let resource = ApiResource::erase::<Secret>(&());
         Self { kind: Kind { resource, namespaced: true }, namespace, names }

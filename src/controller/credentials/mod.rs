@@ -105,7 +105,6 @@ pub struct RegistryCredentials {
 }
 
 impl RegistryCredentials {
-    /// Returns credentials of which nothing is known yet.
     pub fn new(
         client: Client,
         namespace: String,
@@ -351,7 +350,6 @@ fn linked(account: &ServiceAccount) -> Vec<String> {
     references.map(|reference| reference.name.clone()).filter(|name| !name.is_empty()).collect()
 }
 
-/// Watches one Secret by its name.
 async fn follow_secret(client: Client, name: SecretName, mut changes: mpsc::Sender<Change>) {
     let secrets = Api::<Secret>::namespaced(client, &name.namespace);
     let mut found = std::pin::pin!(follow(secrets, only(&name.name), Held::of));

@@ -186,7 +186,6 @@ impl Election {
         self.lead = Some(Lead { spec, renewed: sent });
     }
 
-    /// Notes that a request failed.
     pub(super) fn failed(&mut self, now: Moment) {
         self.pause = now + RETRY;
     }
@@ -197,7 +196,6 @@ impl Election {
         self.pause = now + AFTER_CONFLICT;
     }
 
-    /// Returns the observed holder of the Lease, if there is one.
     pub(super) fn holder(&self) -> Option<&str> {
         self.seen.as_ref().and_then(Spec::holder)
     }

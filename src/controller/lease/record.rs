@@ -48,7 +48,6 @@ pub(super) struct Spec {
 }
 
 impl Lease {
-    /// Returns a Lease that is not on the cluster yet.
     pub(super) fn new(name: &str, spec: Spec) -> Self {
         Self {
             api_version: Self::api_version(&()).into_owned(),

@@ -19,7 +19,6 @@ use crate::tls::CurrentProfile;
 const LINGER: Duration = Duration::from_secs(5);
 
 impl Manager {
-    /// Listens for probes of health.
     pub(super) fn start_probes(&mut self) -> anyhow::Result<()> {
         if let Listen::At(address) = self.args.health_probe_bind_address {
             let listener = self.bind("health", address)?;
@@ -30,7 +29,6 @@ impl Manager {
         Ok(())
     }
 
-    /// Listens for scrapes of metrics.
     pub(super) fn start_metrics(&mut self, catalogs: bool) -> anyhow::Result<()> {
         let default = if catalogs { 7443 } else { 8443 };
         let metrics = match (self.args.metrics_bind_address, &self.certificates) {

@@ -185,7 +185,6 @@ impl Manager {
         guard
     }
 
-    /// Opens a folder below `--cache-path`.
     fn cache(&self, folder: &str) -> anyhow::Result<BundleCache> {
         let cache = BundleCache::open(self.args.cache_path.join(folder))
             .with_context(|| format!("opening --cache-path {}", self.args.cache_path.display()))?;

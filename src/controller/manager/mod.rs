@@ -223,7 +223,6 @@ impl Manager {
         Ok(())
     }
 
-    /// Returns the rights that the account of this process needs.
     fn needed_rights(&self, components: &[Component]) -> Permissions {
         let mut needed = Permissions::default();
         for component in components {

@@ -135,7 +135,6 @@ impl Context {
         self.acting_since.get_or_init(Timestamp::now);
     }
 
-    /// Returns since when this process acts.
     pub(super) fn acting_since(&self) -> Timestamp {
         self.acting_since.get().copied().unwrap_or(Timestamp::MIN)
     }
@@ -161,7 +160,6 @@ impl Context {
         self.until_deadline(set).map_or(next, |left| next.min(left))
     }
 
-    /// Drops what is remembered about a revision.
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
         self.watches.release(&set.name_any());
         self.rbac.forget(&Waiter::Revision(set.name_any()));

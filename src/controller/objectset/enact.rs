@@ -309,7 +309,6 @@ impl Attempt<'_> {
         Ok(rolled_out(ctx, set, siblings, deferred))
     }
 
-    /// A phase is not complete.
     async fn incomplete(
         &self,
         applier: &Applier,
@@ -345,7 +344,6 @@ impl Attempt<'_> {
         Settled { stalled: stalled(set), ..Settled::again(Some(outcome), next) }
     }
 
-    /// It ended before content was read or the object written.
     fn early(&self, result: Result<Settled, ObjectSetError>) -> Ended {
         Ended::early(self.set, result)
     }

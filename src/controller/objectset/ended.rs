@@ -42,7 +42,6 @@ impl Settled {
         Self { outcome, next, ..Self::default() }
     }
 
-    /// Our finalizer comes off.
     pub(super) fn finished(self) -> Self {
         Self { finished: true, ..self }
     }

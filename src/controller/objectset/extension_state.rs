@@ -19,7 +19,6 @@ pub(super) enum ExtensionState {
 }
 
 impl ExtensionState {
-    /// Returns the extension, if there is one.
     pub(super) fn extension(&self) -> Option<&ClusterExtension> {
         match self {
             Self::Alive(extension) | Self::Deleting(extension) | Self::Orphaning(extension) => {
@@ -55,7 +54,6 @@ impl ExtensionState {
         annotations::removal_hold(carrier, name, metadata.annotations.as_ref()?)
     }
 
-    /// Returns whether its annotations ask that nothing is applied.
     pub(super) fn is_paused(&self) -> bool {
         let extension = self.extension();
         extension.is_some_and(|extension| annotations::is_paused(extension.annotations()))

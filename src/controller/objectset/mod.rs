@@ -193,7 +193,6 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
     Ok(Some(settled.next))
 }
 
-/// Returns when a failed reconcile is retried.
 #[expect(clippy::needless_pass_by_value, reason = "the controller passes them so")]
 fn error_policy(guarded: Arc<Guarded>, err: &ObjectSetError, ctx: Arc<Context>) -> Action {
     let delay = ctx.reconciler.retry(&guarded.name_any(), err);

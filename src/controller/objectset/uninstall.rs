@@ -81,7 +81,6 @@ fn by_own_numbers(text: String, why: Option<&str>) -> String {
     )
 }
 
-/// Returns whether objects certainly exist.
 fn is_some(instances: &Instances) -> bool {
     matches!(instances, Instances::Counted(1..))
 }

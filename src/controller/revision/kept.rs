@@ -91,7 +91,6 @@ impl KeptContents {
         });
     }
 
-    /// Forgets the content of a revision.
     pub fn forget(&self, set: &ClusterObjectSet) {
         self.kept.put(&set.uid().unwrap_or_default(), None);
     }

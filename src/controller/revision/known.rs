@@ -225,7 +225,6 @@ impl KnownRevisions {
         Ok(left_version((extension, package), &sets, crds.iter().map(|crd| &crd.metadata)))
     }
 
-    /// Forgets an extension that is gone.
     pub fn forget(&self, extension: &ClusterExtension) {
         self.written.put(&extension.uid().unwrap_or_default(), None);
     }

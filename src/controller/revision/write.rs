@@ -261,7 +261,6 @@ impl KnownRevisions {
         Ok(())
     }
 
-    /// Lists the content Secrets of a revision.
     async fn stored_content(
         &self,
         set: &ClusterObjectSet,

@@ -27,12 +27,10 @@ impl Metrics {
         }
     }
 
-    /// Notes whether an admission policy on accounts is in force.
     pub fn policy_enforced(&self, policy: &'static str, enforced: bool) {
         self.access.policies.get_or_create(&[("policy", policy)]).set(enforced.into());
     }
 
-    /// Counts a request for metrics and how it ended.
     pub fn metrics_requested(&self, result: &'static str) {
         self.access.reads.get_or_create(&[("result", result)]).inc();
     }

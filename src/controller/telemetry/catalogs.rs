@@ -58,7 +58,6 @@ impl Metrics {
         self.catalogs.dropped.get_or_create(&labels).set(whole(dropped));
     }
 
-    /// Notes what is wrong with the content of a catalog.
     pub fn examined_catalog(&self, catalog: &str, found: &Tally) {
         for (severity, count) in [(ERROR, found.errors), (WARNING, found.warnings)] {
             let labels = finding(catalog, severity);
@@ -71,7 +70,6 @@ impl Metrics {
         self.catalogs.stale.get_or_create(&[("catalog", catalog.to_owned())]).set(stale.into());
     }
 
-    /// Notes a complete download of a catalog.
     pub fn fetched_catalog(&self, elapsed: Duration) {
         self.catalogs.fetch_time.set(elapsed.as_secs_f64());
     }
@@ -82,7 +80,6 @@ impl Metrics {
         self.catalogs.unusable.get_or_create(&labels).set((!usable).into());
     }
 
-    /// Drops the series of a catalog that is gone.
     pub fn forget_catalog(&self, catalog: &str) {
         let labels = [("catalog", catalog.to_owned())];
         for severity in [ERROR, WARNING] {

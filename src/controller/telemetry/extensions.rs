@@ -57,7 +57,6 @@ fn show(gauge: &Family<Label<String>, Gauge>, extension: &str, value: Option<i64
 }
 
 impl Metrics {
-    /// Counts a resolution and how it ended, after `elapsed`.
     pub fn resolved(&self, ending: Ending, elapsed: Duration) {
         let labels = [("result", ending.into())];
         self.extensions.resolutions.get_or_create(&labels).inc();

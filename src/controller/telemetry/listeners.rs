@@ -52,7 +52,6 @@ impl Metrics {
         self.listeners.connections.get_or_create(&labels).set(whole(connections));
     }
 
-    /// Notes when a certificate of our listeners expires.
     pub fn serving_certificate_expires(&self, kind: CertificateKind, at: Timestamp) {
         self.listeners
             .certificate_expiry

@@ -76,7 +76,6 @@ impl Registered {
         self.refreshes.push(Box::new(refresh));
     }
 
-    /// Returns the registered metrics.
     pub(super) fn described(&self) -> Vec<Description> {
         self.described.clone()
     }

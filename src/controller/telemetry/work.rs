@@ -62,7 +62,6 @@ impl Metrics {
         self.work.active.get_or_create(&[("controller", controller)]).inc_by(change);
     }
 
-    /// Counts a reconcile of `controller` that took `elapsed`.
     pub fn reconciled(&self, controller: &'static str, result: ReconcileResult, elapsed: Duration) {
         let labels = [("controller", controller)];
         if result == ReconcileResult::TerminalError {
@@ -88,7 +87,6 @@ impl Metrics {
         self.work.api_requests.get_or_create(&labels).inc();
     }
 
-    /// Notes whether this process holds the lease called `name`.
     pub fn leads(&self, name: &str, holds: bool) {
         self.work.leader.get_or_create(&[("name", name.to_owned())]).set(holds.into());
     }

@@ -167,7 +167,6 @@ impl Offer {
 }
 
 impl CurrentProfile {
-    /// Returns it as it is now.
     pub fn get(&self) -> Profile {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -66,7 +66,6 @@ impl Authority {
         Ok(Self { newest, previous, trusted })
     }
 
-    /// Returns the content of the Secret.
     pub(crate) fn data(&self) -> Data {
         let layout = &self.newest.profile.layout;
         let (first, second) = match &self.previous {
@@ -91,7 +90,6 @@ impl Authority {
         cas.chain(&self.trusted).map(|pem| pem.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Returns the certificates that callers are to trust.
     pub(crate) fn roots(&self) -> Vec<CertificateDer<'static>> {
         let trusted = self.trusted.iter().filter_map(|pem| certificate(pem.as_bytes()));
         self.cas().map(|ca| ca.der.clone()).chain(trusted).collect()

@@ -121,7 +121,6 @@ impl Ca {
         probe.is_some_and(|probe| self.signed(&probe, names, now))
     }
 
-    /// Returns the key as PEM.
     pub(crate) fn key_pem(&self) -> String {
         self.key.serialize_pem()
     }
@@ -177,7 +176,6 @@ fn ca_params(profile: &Profile, validity: Validity) -> CertificateParams {
     params
 }
 
-/// Returns constraints to these names and addresses.
 fn constraints(permitted: &[String]) -> Result<NameConstraints, rcgen::Error> {
     let names = CertificateParams::new(permitted)?.subject_alt_names;
     let subtree = |name| match name {
