@@ -75,7 +75,9 @@ impl ApplyError {
         doing: &str,
         answers: Vec<Result<T, (Identity, kube::Error)>>,
     ) -> Result<Vec<T>, Self> {
-        let (values, failed) = split(answers);
+        let mut failed = Vec::new();
+        let values = answers.into_iter();
+        let values = values.filter_map(|it| it.map_err(|error| failed.push(error)).ok()).collect();
         if failed.is_empty() { Ok(values) } else { Err(Self::of(doing, failed)) }
     }
 
@@ -123,17 +125,6 @@ impl From<kube::Error> for ApplyError {
     fn from(err: kube::Error) -> Self {
         Self::joined(&[message(&err)], &[err])
     }
-}
-
-pub(super) fn split<T, E>(results: Vec<Result<T, E>>) -> (Vec<T>, Vec<E>) {
-    let (mut values, mut errors) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(value) => values.push(value),
-            Err(err) => errors.push(err),
-        }
-    }
-    (values, errors)
 }
 
 /// Returns whether a failure names its object, or its missing namespace. If the account does not

@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
-use super::error::{ApplyError, split};
+use super::error::ApplyError;
 use super::object::Observed;
 use super::revision::{Existence, Revision};
 use crate::cluster::{Kinds, Seen, code, join_bounded, message};
@@ -88,11 +88,11 @@ impl Applier {
     ) -> Result<PhaseReport, ApplyError> {
         let Observation { mut observed, failing, deferred } = self.observe(index, phase).await?;
         reject_collisions(index, &observed)?;
-        let mut writing: Vec<_> = observed.iter_mut().filter(|one| one.needs_write()).collect();
+        let writing: Vec<_> = observed.iter_mut().filter(|one| one.needs_write()).collect();
         // One object that is to be made is asked about by making it.
         let alone = matches!(&writing[..], [one] if one.decision == Decision::Create);
         if !alone {
-            self.dry_run(index, &mut writing).await?;
+            self.write(index, writing, true).await?;
         }
         reject_collisions(index, &observed)?;
         let writing: Vec<_> = observed.iter_mut().filter(|one| one.needs_write()).collect();
@@ -100,7 +100,7 @@ impl Applier {
         if wrote {
             self.existence.confirm(&self.revision.owner).await?;
         }
-        self.write(index, writing).await?;
+        self.write(index, writing, false).await?;
         reject_collisions(index, &observed)?;
         let observation = Observation { observed, failing, deferred };
         Ok(PhaseReport { wrote, ..self.judge_phase(observation).await })
@@ -269,24 +269,10 @@ impl Applier {
         Ok(Found::Read(endpoint, live))
     }
 
-    async fn dry_run(
-        &self,
-        index: usize,
-        writing: &mut [&mut Observed<'_>],
-    ) -> Result<(), ApplyError> {
-        let room = Semaphore::new(IN_FLIGHT_KIB);
-        let asking = writing.iter_mut().map(|one| async {
-            let _room = room.acquire_many(kib(&one.wanted.object)).await;
-            one.dry_run().await.map_err(|err| (&one.wanted.object, one.kept(&err), err))
-        });
-        self.judge(index, join_bounded(asking.collect()).await)
-    }
-
     /// Fails if the API server refused any of these objects, each with what can be done about it.
     fn judge(&self, index: usize, answers: Vec<Result<(), Refused<'_>>>) -> Result<(), ApplyError> {
-        let (_, refused) = split(answers);
-        let (invalid, failed): (Vec<_>, Vec<_>) =
-            refused.into_iter().partition(|(_, _, err)| is_invalid(err));
+        let refused = answers.into_iter().filter_map(Result::err);
+        let (invalid, failed): (Vec<_>, Vec<_>) = refused.partition(|(_, _, err)| is_invalid(err));
         if !invalid.is_empty() {
             let texts: Vec<String> = invalid
                 .iter()
@@ -324,11 +310,18 @@ impl Applier {
         endpoint.list(&ListParams::default().labels(&selector).limit(MAX_PODS)).await
     }
 
-    async fn write(&self, index: usize, writing: Vec<&mut Observed<'_>>) -> Result<(), ApplyError> {
+    /// Writes objects, or asks whether they would be taken.
+    async fn write(
+        &self,
+        index: usize,
+        writing: Vec<&mut Observed<'_>>,
+        dry_run: bool,
+    ) -> Result<(), ApplyError> {
         let room = &Semaphore::new(IN_FLIGHT_KIB);
         let writes = writing.into_iter().map(|one| async move {
             let _room = room.acquire_many(kib(&one.wanted.object)).await;
-            one.write().await.map_err(|err| (&one.wanted.object, one.kept(&err), err))
+            let written = if dry_run { one.dry_run().await } else { one.write().await };
+            written.map_err(|err| (&one.wanted.object, one.kept(&err), err))
         });
         self.judge(index, join_bounded(writes.collect()).await)
     }
