@@ -1,7 +1,5 @@
 //! Writing revisions, for the reconciler of ClusterExtensions.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -104,12 +102,9 @@ impl KnownRevisions {
         let mut set = build(desired, &name, number, &packed, system_namespace);
         check_annotations(set.annotations())?;
         let owner = &desired.extension.name;
-        let creating = packed.secrets.iter().map(|secret| {
-            let metadata = self.content_metadata(&name, owner);
-            create_secret(client, metadata, secret)
-        });
-        let created = join_bounded(creating.collect()).await;
-        created.into_iter().collect::<Result<(), _>>()?;
+        let secrets = packed.secrets.iter();
+        let creating = secrets.map(|secret| self.create_secret((&name, owner), None, secret));
+        join_bounded(creating.collect()).await.into_iter().collect::<Result<(), _>>()?;
         // Nothing has this version: what got the name meanwhile is not written over.
         set.metadata.resource_version = Some("1".to_owned());
         // Also if the write fails: it may have been made without an answer.
@@ -253,9 +248,8 @@ impl KnownRevisions {
         // the revision keeps reporting what it misses.
         let packed = pack(&name, &desired.phases)?;
         for secret in packed.secrets.iter().filter(|secret| missing.contains(&secret.name)) {
-            let mut metadata = self.content_metadata(&name, &desired.extension.name);
-            metadata.owner_references = Some(vec![owner_of_content(set)]);
-            create_secret(&self.client, metadata, secret).await?;
+            let owners = Some(vec![owner_of_content(set)]);
+            self.create_secret((&name, &desired.extension.name), owners, secret).await?;
             tracing::info!(revision = name, secret = secret.name, "content created again");
         }
         Ok(())
@@ -290,14 +284,34 @@ impl KnownRevisions {
             .collect()
     }
 
-    fn content_metadata(&self, revision: &str, extension: &str) -> ObjectMeta {
-        ObjectMeta {
-            namespace: Some(self.system_namespace.clone()),
-            labels: Some(BTreeMap::from([
-                (label::REVISION_NAME.to_owned(), revision.to_owned()),
-                (label::OWNER_NAME.to_owned(), extension.to_owned()),
-            ])),
-            ..ObjectMeta::default()
+    /// Creates a content Secret of a revision of an extension.
+    async fn create_secret(
+        &self,
+        (revision, extension): (&str, &str),
+        owner_references: Option<Vec<OwnerReference>>,
+        content: &ContentSecret,
+    ) -> Result<(), WriteError> {
+        let labels = [(label::REVISION_NAME, revision), (label::OWNER_NAME, extension)];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let data = content.data.iter();
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(content.name.clone()),
+                labels: Some(labels.into()),
+                owner_references,
+                ..ObjectMeta::default()
+            },
+            type_: Some(name::OBJECT_DATA_SECRET_TYPE.to_owned()),
+            immutable: Some(true),
+            data: Some(data.map(|(key, value)| (key.clone(), ByteString(value.clone()))).collect()),
+            ..Secret::default()
+        };
+        let api = Api::<Secret>::namespaced(self.client.clone(), &self.system_namespace);
+        match api.create(&as_manager(manager::OPERATOR_CONTROLLER), &secret).await {
+            Ok(_) => Ok(()),
+            // Its name is a hash of its content, so what is there is what we want.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(err) => Err(RequestError::doing("creating content Secret")(err).into()),
         }
     }
 
@@ -348,30 +362,6 @@ fn owner_of_content(set: &ClusterObjectSet) -> OwnerReference {
     }
 }
 
-/// Creates a content Secret with the labels and owners of `metadata`.
-async fn create_secret(
-    client: &Client,
-    metadata: ObjectMeta,
-    content: &ContentSecret,
-) -> Result<(), WriteError> {
-    let namespace = metadata.namespace.clone().unwrap_or_default();
-    let data = content.data.iter();
-    let secret = Secret {
-        metadata: ObjectMeta { name: Some(content.name.clone()), ..metadata },
-        type_: Some(name::OBJECT_DATA_SECRET_TYPE.to_owned()),
-        immutable: Some(true),
-        data: Some(data.map(|(key, value)| (key.clone(), ByteString(value.clone()))).collect()),
-        ..Secret::default()
-    };
-    let api = Api::<Secret>::namespaced(client.clone(), &namespace);
-    match api.create(&as_manager(manager::OPERATOR_CONTROLLER), &secret).await {
-        Ok(_) => Ok(()),
-        // Its name is a hash of its content, so what is there is what we want.
-        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        Err(err) => Err(RequestError::doing("creating content Secret")(err).into()),
-    }
-}
-
 /// Writes down that what an extension or a revision installed is to stay: whatever changed on it
 /// since it was read, because that may be the finalizer.
 pub async fn mark_orphaned<K: OwnKind>(client: &Client, object: &K) -> Result<(), kube::Error> {
@@ -386,6 +376,7 @@ pub async fn mark_orphaned<K: OwnKind>(client: &Client, object: &K) -> Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
