@@ -208,16 +208,14 @@ fn without_user(key: &str) -> String {
 /// Reduces a key to a prefix of references, and says whether it was one as written.
 fn normalize(key: &str) -> (String, bool) {
     let bare = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
-    let (text, exact) = match bare {
-        // A URL names a registry, its path an API version.
-        Some(rest) => (rest.split('/').next().unwrap_or(rest), false),
-        None => (key.trim_end_matches('/'), true),
-    };
-    let exact = exact && !text.ends_with("/v1") && !text.ends_with("/v2");
-    let text = text.strip_suffix("/v1").or_else(|| text.strip_suffix("/v2")).unwrap_or(text);
-    match text {
+    let text = bare.unwrap_or(key).trim_end_matches('/');
+    let (host, path) = text.split_once('/').unwrap_or((text, ""));
+    // The path of a URL is an API version, which may stand behind a plain host, too.
+    let names_host = bare.is_some() || matches!(path, "v1" | "v2");
+    let prefix = if names_host { host } else { text };
+    match prefix {
         "index.docker.io" | "registry-1.docker.io" => ("docker.io".into(), false),
-        other => (other.to_owned(), exact),
+        other => (other.to_owned(), !names_host),
     }
 }
 
