@@ -56,7 +56,7 @@ struct Inner {
 #[derive(Debug)]
 enum Source {
     Own(Arc<Store>),
-    Remote(Remote),
+    Remote(Arc<Remote>),
 }
 
 /// The parsed packages of copies of catalogs, by name.
@@ -185,13 +185,13 @@ impl Catalogs {
                 remote.wanted(catalog, resolved, waits).await
             }
         };
-        let stale = || match &self.inner.source {
-            Source::Own(store) => store.content_of(catalog),
-            Source::Remote(remote) => remote.store().content_of(catalog),
+        let store = match &self.inner.source {
+            Source::Own(store) => store,
+            Source::Remote(remote) => &remote.store,
         };
         match copy {
             Ok(copy) => (Some(copy), None),
-            Err(problem) => (stale(), Some(problem)),
+            Err(problem) => (store.content_of(catalog), Some(problem)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
@@ -28,14 +28,9 @@ const WITH_OLDER: Duration = Duration::from_secs(2);
 pub(super) const AT_ONCE: usize = 8;
 
 /// Catalogs on other processes.
-#[derive(Debug, Clone)]
-pub(super) struct Remote {
-    shared: Arc<Shared>,
-}
-
 #[derive(Debug)]
-struct Shared {
-    store: Arc<Store>,
+pub(super) struct Remote {
+    pub(super) store: Arc<Store>,
     server: CatalogServer,
     metrics: Metrics,
     downloads: ByKey<Download>,
@@ -51,9 +46,11 @@ struct Download {
     uid: String,
     /// Nothing while it goes on, then the error text, empty after a success.
     result: watch::Receiver<Option<String>>,
-    /// When a failed download may be tried again.
-    retry: Arc<Mutex<Option<Instant>>>,
+    retry: Retry,
 }
+
+/// When a failed download may be tried again.
+type Retry = Arc<Mutex<Option<Instant>>>;
 
 impl Remote {
     pub(super) fn new(
@@ -62,68 +59,62 @@ impl Remote {
         profile: CurrentProfile,
         room: Room,
         metrics: Metrics,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<Arc<Self>> {
         let server = CatalogServer::other(folder, trust, profile)?;
         let store = Store::open(&folder.join("catalogs"), room)
             .context("error preparing the catalog cache")?;
-        Ok(Self {
-            shared: Arc::new(Shared {
-                store: Arc::new(store),
-                server,
-                metrics,
-                downloads: ByKey::default(),
-                backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
-                places: Semaphore::new(AT_ONCE),
-                done: watch::Sender::new(0),
-            }),
-        })
-    }
-
-    pub(super) fn store(&self) -> &Store {
-        &self.shared.store
+        Ok(Arc::new(Self {
+            store: Arc::new(store),
+            server,
+            metrics,
+            downloads: ByKey::default(),
+            backoff: Backoff::new(FIRST_DELAY_CATALOG, MAX_DELAY),
+            places: Semaphore::new(AT_ONCE),
+            done: watch::Sender::new(0),
+        }))
     }
 
     pub(super) fn downloads(&self) -> watch::Receiver<u64> {
-        self.shared.done.subscribe()
+        self.done.subscribe()
     }
 
     /// Takes over the CA that the catalog server publishes. One that is new is a reason to try
     /// again at once what has failed.
     pub(super) fn trust(&self, pem: String) {
-        let Trust::Published(published) = self.shared.server.trust() else { return };
+        let Trust::Published(published) = self.server.trust() else { return };
         if !published.take(pem) {
             return;
         }
         tracing::info!("the CA of catalogs is used");
-        let downloads = self.shared.downloads.lock();
+        let downloads = self.downloads.lock();
         for (name, download) in downloads.iter() {
-            self.shared.backoff.forget(name);
+            self.backoff.forget(name);
             *download.retry.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         drop(downloads);
-        self.shared.done.send_modify(|count| *count += 1);
+        self.done.send_modify(|count| *count += 1);
     }
 
     /// Returns the copy of exactly `reference`, downloaded if need be; who does not wait gets it the
     /// next time.
     pub(super) async fn wanted(
-        &self,
+        self: &Arc<Self>,
         catalog: &ClusterCatalog,
         reference: &str,
         waits: bool,
     ) -> Result<Arc<Content>, CatalogProblem> {
         let exact = || {
-            let copy = self.shared.store.content_of(catalog);
+            let copy = self.store.content_of(catalog);
             copy.filter(|copy| copy.origin().reference == reference)
         };
         let name = catalog.name_any();
         if let Some(copy) = exact() {
             // The last look may not have waited for the end of the download.
-            self.shared.metrics.stale_catalog(&name, false);
+            self.metrics.stale_catalog(&name, false);
             return Ok(copy);
         }
         let mut download = self.download(catalog, reference);
-        let patience = match self.shared.store.content_of(catalog) {
+        let patience = match self.store.content_of(catalog) {
             _ if !waits => Duration::ZERO,
             Some(_) => WITH_OLDER,
             None => PATIENCE,
@@ -135,7 +126,7 @@ impl Remote {
             Err(_) => None,
         };
         let copy = exact();
-        self.shared.metrics.stale_catalog(&name, copy.is_none());
+        self.metrics.stale_catalog(&name, copy.is_none());
         match (copy, result) {
             (Some(copy), _) => Ok(copy),
             (None, Some(error)) if !error.is_empty() => Err(CatalogProblem::FetchFailed(error)),
@@ -144,31 +135,30 @@ impl Remote {
     }
 
     /// Forgets a catalog that is gone or switched off.
-    pub(super) async fn forget(&self, name: &str) {
-        let shared = &self.shared;
-        if shared.store.content(name).is_none() && shared.downloads.get(name).is_none() {
+    pub(super) async fn forget(self: &Arc<Self>, name: &str) {
+        if self.store.content(name).is_none() && self.downloads.get(name).is_none() {
             return;
         }
-        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
-        if tokio::task::spawn_blocking(move || shared.remove(&name)).await.is_err() {
+        let (remote, name) = (Arc::clone(self), name.to_owned());
+        if tokio::task::spawn_blocking(move || remote.remove(&name)).await.is_err() {
             tracing::debug!("removal of a catalog copy was interrupted");
         }
     }
 
     /// Forgets all catalogs that are not live, whether they were ever fetched or not. Blocks.
     pub(super) fn retain(&self, is_live: impl Fn(&str) -> bool) {
-        for name in self.shared.store.catalogs().into_iter().chain(self.shared.downloads.keys()) {
+        for name in self.store.catalogs().into_iter().chain(self.downloads.keys()) {
             if !is_live(&name) {
-                self.shared.remove(&name);
+                self.remove(&name);
             }
         }
     }
 
     /// Returns the download of `reference`, started if none is running or may be tried again.
-    fn download(&self, catalog: &ClusterCatalog, reference: &str) -> Download {
+    fn download(self: &Arc<Self>, catalog: &ClusterCatalog, reference: &str) -> Download {
         let name = catalog.name_any();
         let uid = catalog.metadata.uid.clone().unwrap_or_default();
-        let mut downloads = self.shared.downloads.lock();
+        let mut downloads = self.downloads.lock();
         if let Some(last) = downloads.get(&name)
             && last.reference == reference
             && last.uid == uid
@@ -191,43 +181,28 @@ impl Remote {
             unpacked: whole_seconds(Timestamp::now()),
         };
         let base = catalog.status.as_ref().and_then(|status| status.urls.clone());
-        let (shared, retry) = (Arc::clone(&self.shared), Arc::clone(&download.retry));
+        let (remote, retry) = (Arc::clone(self), Arc::clone(&download.retry));
         tokio::spawn(async move {
             let base = base.map(|urls| urls.base);
-            let text = shared.run(origin, base, &retry).await;
+            let text = remote.run(origin, base, &retry).await;
             let complete = text.is_empty();
             // Nobody may be waiting any more.
             let _ = sender.send(Some(text));
             // Whoever has enough with an older copy asks for this one again only if told to.
-            if complete || shared.is_due(&name, &retry).await {
-                shared.done.send_modify(|count| *count += 1);
+            if complete || remote.is_due(&name, &retry).await {
+                remote.done.send_modify(|count| *count += 1);
             }
         });
         download
     }
-}
 
-impl Download {
-    fn may_be_repeated(&self) -> bool {
-        let retry = *self.retry.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.result.borrow().is_some();
-        ended && retry.is_none_or(|retry| retry <= Instant::now())
-    }
-}
-
-impl Shared {
     /// Downloads a catalog; returns the error text, empty after a success.
-    async fn run(
-        self: &Arc<Self>,
-        origin: Origin,
-        base: Option<String>,
-        retry: &Mutex<Option<Instant>>,
-    ) -> String {
+    async fn run(&self, origin: Origin, base: Option<String>, retry: &Retry) -> String {
         let place = self.places.acquire().await;
         let started = Instant::now();
         let name = origin.catalog.clone();
         let result = match base {
-            Some(base) => self.fetch(origin, &base).await,
+            Some(base) => self.fetch(origin, &base, retry).await,
             None => Err(anyhow!("error: catalog {} has a nil status.urls value", quote(&name))),
         };
         drop(place);
@@ -251,17 +226,28 @@ impl Shared {
 
     /// Waits until a download that failed may be tried again; returns whether it still is the last
     /// one of its catalog.
-    async fn is_due(&self, name: &str, retry: &Arc<Mutex<Option<Instant>>>) -> bool {
+    async fn is_due(&self, name: &str, retry: &Retry) -> bool {
         let at = *retry.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = at {
             tokio::time::sleep_until(at.into()).await;
         }
+        self.is_last(name, retry)
+    }
+
+    fn is_last(&self, name: &str, retry: &Retry) -> bool {
         let last = self.downloads.get(name);
         last.is_some_and(|last| Arc::ptr_eq(&last.retry, retry))
     }
 
-    async fn fetch(&self, origin: Origin, base: &str) -> anyhow::Result<Arc<Content>> {
+    async fn fetch(
+        &self,
+        origin: Origin,
+        base: &str,
+        retry: &Retry,
+    ) -> anyhow::Result<Arc<Content>> {
         let body = self.server.get(base, &origin.reference).await?;
+        // A newer one may be here already, or the catalog be gone.
+        ensure!(self.is_last(&origin.catalog, retry), INTERRUPTED);
         let store = Arc::clone(&self.store);
         let stored = tokio::task::spawn_blocking(move || store.write(origin, body)).await;
         stored.ok().context(INTERRUPTED)?.context("error parsing catalog contents")
@@ -274,5 +260,13 @@ impl Shared {
         if let Err(error) = self.store.remove(name) {
             tracing::warn!(catalog = name, error = %Chain(&error), "catalog copy not removed");
         }
+    }
+}
+
+impl Download {
+    fn may_be_repeated(&self) -> bool {
+        let retry = *self.retry.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.result.borrow().is_some();
+        ended && retry.is_none_or(|retry| retry <= Instant::now())
     }
 }

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -32,10 +33,6 @@ const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}
 {"schema":"olm.bundle","package":"q","name":"../../q.v1","properties":7}"#;
 
 const PACKAGE: &str = "{\"schema\":\"olm.package\",\"name\":\"p\"}\n";
-
-fn provider() {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-}
 
 fn reference(digest: &str) -> String {
     format!("example.com/c@sha256:{digest}")
@@ -78,6 +75,7 @@ fn listen(routes: Router) -> String {
 
 /// Serves with a certificate of its own; returns the address and the certificate.
 fn listen_with_tls(folder: &Path, routes: Router) -> (String, String) {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("c"), folder.join("k"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();
@@ -96,12 +94,13 @@ fn listen_with_tls(folder: &Path, routes: Router) -> (String, String) {
 /// A catalog server of the other half.
 fn other_half(folder: &Path) -> (Arc<Store>, String) {
     let store = Arc::new(Store::open(folder, Room::default()).unwrap());
-    let routes = catalogs::routes(catalogs::Catalogs {
-        store: Arc::clone(&store),
-        metrics: Metrics::default(),
-        metas: true,
-    });
-    (store, listen(routes))
+    let base = listen(routes(&store));
+    (store, base)
+}
+
+fn routes(store: &Arc<Store>) -> Router {
+    let (store, metrics) = (Arc::clone(store), Metrics::default());
+    catalogs::routes(catalogs::Catalogs { store, metrics, metas: true })
 }
 
 fn remote(folder: &TempDir) -> Catalogs {
@@ -110,16 +109,15 @@ fn remote(folder: &TempDir) -> Catalogs {
 
 /// The same with its metrics.
 fn measured(folder: &TempDir) -> (Catalogs, Metrics) {
-    provider();
     let metrics = Metrics::default();
-    let catalogs = Catalogs::remote(
-        folder.path(),
-        Trust::Published(Published::default()),
-        CurrentProfile::default(),
-        Room::default(),
-        metrics.clone(),
-    );
-    (catalogs.unwrap(), metrics)
+    let trust = Trust::Published(Published::default());
+    (trusting(folder.path(), trust, &metrics).unwrap(), metrics)
+}
+
+fn trusting(folder: &Path, trust: Trust, metrics: &Metrics) -> anyhow::Result<Catalogs> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (profile, room) = (CurrentProfile::default(), Room::default());
+    Catalogs::remote(folder, trust, profile, room, metrics.clone())
 }
 
 fn bundles(known: &KnownCatalog) -> Option<usize> {
@@ -217,15 +215,10 @@ async fn downloads_once_and_keeps_the_copy() {
 async fn more_catalogs_than_connections_are_all_fetched() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = Arc::new(Store::open(served.path(), Room::default()).unwrap());
-    let routes = catalogs::routes(catalogs::Catalogs {
-        store: Arc::clone(&store),
-        metrics: Metrics::default(),
-        metas: true,
-    });
     let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let limited = Limited::new(listener, Limits::CATALOGS, Metrics::default()).unwrap();
-    tokio::spawn(server::serve_within(limited, None, routes, std::future::pending()));
+    tokio::spawn(server::serve_within(limited, None, routes(&store), std::future::pending()));
     let many = Limits::CATALOGS.per_address * 3;
     let objects: Vec<_> = (0..many)
         .map(|number| {
@@ -287,7 +280,7 @@ async fn a_copy_that_came_after_the_last_look_is_not_stale() {
     assert!(look(&catalogs, &object).await.problem().is_some());
     assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 1"));
     let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
-    put(remote.store(), "a", "1", BLOBS);
+    put(&remote.store, "a", "1", BLOBS);
     assert_eq!(look(&catalogs, &object).await.problem(), None);
     assert!(metrics.encode().contains("olm_catalog_stale{catalog=\"a\"} 0"));
 }
@@ -308,7 +301,7 @@ async fn a_download_is_waited_for_where_nothing_older_can_be_used(
     let catalogs = remote(&cache);
     let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
     if older {
-        put(remote.store(), "a", "1", BLOBS);
+        put(&remote.store, "a", "1", BLOBS);
     }
     let name = if selected { "a" } else { "b" };
     let name = [(label::METADATA_NAME.to_owned(), name.to_owned())].into();
@@ -397,6 +390,39 @@ async fn upstream_answers_without_tag_and_with_null_lines_are_taken() {
     assert_eq!((known.problem(), bundles(&known)), (None, Some(0)));
 }
 
+// catalogs.md 4.3: the answer to what was wanted before comes last.
+#[tokio::test]
+async fn a_download_that_was_overtaken_replaces_nothing() {
+    let cache = tempfile::tempdir().unwrap();
+    let gate = Arc::new(tokio::sync::Semaphore::new(1));
+    let held = Arc::clone(&gate).acquire_owned().await.unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let base = listen(Router::new().fallback(get(move || {
+        let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        let gate = is_first.then(|| Arc::clone(&gate));
+        async move {
+            if let Some(gate) = gate {
+                drop(gate.acquire().await);
+            }
+            PACKAGE
+        }
+    })));
+    let catalogs = remote(&cache);
+    catalogs.known(&[object("a", &base, "1")], "p", None).await;
+    eventually(async || (asked.load(Ordering::SeqCst) == 1).then_some(())).await;
+    let newer = object("a", &base, "2");
+    let known = eventually(async || {
+        let known = look(&catalogs, &newer).await;
+        known.problem().is_none().then_some(known)
+    });
+    assert_eq!(bundles(&known.await), Some(0));
+    drop(held);
+    let mut told = catalogs.downloads();
+    assert!(tokio::time::timeout(Duration::from_secs(1), told.changed()).await.is_err());
+    assert_eq!(look(&catalogs, &newer).await.problem(), None);
+}
+
 // catalogs.md C5
 #[tokio::test]
 async fn an_unreachable_server_is_named() {
@@ -448,9 +474,9 @@ async fn copies_of_disabled_and_deleted_catalogs_are_removed() {
     let known = catalogs.known(&objects, "p", Some(&Selector::default())).await;
     assert!(!known[0].as_catalog().enabled && known[0].as_catalog().content.is_none());
     let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
-    assert_eq!(remote.store().catalogs(), ["b", "c"]);
+    assert_eq!(remote.store.catalogs(), ["b", "c"]);
     catalogs.retain(&objects[..2]);
-    assert_eq!(remote.store().catalogs(), ["b"]);
+    assert_eq!(remote.store.catalogs(), ["b"]);
 }
 
 // ours: nothing warns of a catalog that is being deleted
@@ -478,19 +504,12 @@ async fn a_deleted_catalog_that_was_never_fetched_leaves_no_series() {
 // catalogs.md C6
 #[tokio::test]
 async fn certificates_to_trust_are_read_for_every_download() {
-    provider();
     let folder = tempfile::tempdir().unwrap();
     let cas = folder.path().join("cas");
     std::fs::create_dir(&cas).unwrap();
     let trust = Trust::Folder(cas.clone());
-    let error = Catalogs::remote(
-        folder.path(),
-        trust.clone(),
-        CurrentProfile::default(),
-        Room::default(),
-        Metrics::default(),
-    )
-    .unwrap_err();
+    let metrics = Metrics::default();
+    let error = trusting(folder.path(), trust.clone(), &metrics).unwrap_err();
     let want = format!("error getting HTTP client: no certificates found in \"{}\"", cas.display());
     assert_eq!(Chain(&*error).to_string(), want);
 
@@ -498,14 +517,7 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
     std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
     std::fs::write(cas.join("README"), "no certificate").unwrap();
-    let catalogs = Catalogs::remote(
-        folder.path(),
-        trust,
-        CurrentProfile::default(),
-        Room::default(),
-        Metrics::default(),
-    )
-    .unwrap();
+    let catalogs = trusting(folder.path(), trust, &metrics).unwrap();
     let object = object("a", &base, "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
     std::fs::write(cas.join("ca.crt"), ca.clone()).unwrap();
@@ -515,21 +527,10 @@ async fn certificates_to_trust_are_read_for_every_download() {
 // deploying.md P15: what was refused is fetched at once when the CA is known.
 #[tokio::test]
 async fn a_published_ca_is_trusted_from_then_on() {
-    provider();
     let folder = tempfile::tempdir().unwrap();
+    let catalogs = remote(&folder);
     let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
-    let trust = Trust::Published(Published::default());
-    let catalogs = Catalogs::remote(
-        folder.path(),
-        trust,
-        CurrentProfile::default(),
-        Room::default(),
-        Metrics::default(),
-    )
-    .unwrap();
-    let Source::Remote(remote) = &catalogs.inner.source else {
-        panic!("it downloads");
-    };
+    let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
     let object = object("a", &base, "1");
     let mut told = catalogs.downloads();
     assert!(look(&catalogs, &object).await.problem().is_some());
@@ -547,18 +548,10 @@ async fn a_published_ca_is_trusted_from_then_on() {
 // deploying.md P33: of a replica nothing is taken but what was wanted, over TLS of our own CA.
 #[tokio::test]
 async fn a_replica_is_believed_by_its_ca_and_its_tag() {
-    provider();
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(&folder.path().join("store"), Room::default()).unwrap());
+    let (store, plain) = other_half(&folder.path().join("store"));
     put(&store, "a", "1", BLOBS);
-    let routes = || {
-        catalogs::routes(catalogs::Catalogs {
-            store: Arc::clone(&store),
-            metrics: Metrics::default(),
-            metas: true,
-        })
-    };
-    let (base, ca) = listen_with_tls(folder.path(), routes());
+    let (base, ca) = listen_with_tls(folder.path(), routes(&store));
     let base = format!("{base}/catalogs/a");
     let published = Published::default();
     let trust = Trust::Published(published.clone());
@@ -580,8 +573,7 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     published.take(ca);
     let other = "error: catalog server does not serve sha256:1 yet";
     assert_eq!(get(&base, "1").await, Err(other.to_owned()));
-    let plain = format!("{}/catalogs/a", listen(routes()));
-    let refused = get(&plain, "1").await.unwrap_err();
+    let refused = get(&format!("{plain}/catalogs/a"), "1").await.unwrap_err();
     assert!(refused.starts_with("error performing request: Get"), "{refused}");
 }
 
