@@ -10,7 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::CatalogError;
 use super::plan::{CatalogFailure, Memory};
-use super::store::{Content, Store};
+use super::registry::blocking;
+use super::store::{Store, StoreError};
 use super::turns::Turns;
 use crate::backoff::FIRST_DELAY_CATALOG;
 use crate::by_key::ByKey;
@@ -123,14 +124,22 @@ impl Context {
         names
     }
 
-    /// Returns the stored content of this very object, not of an older one of the same name.
-    pub(super) fn content(&self, catalog: &ClusterCatalog) -> Option<Arc<Content>> {
-        self.store.content_of(catalog)
+    /// Removes the content of a catalog, and what is known of it.
+    pub(super) async fn remove(
+        &self,
+        name: &str,
+        failed: fn(StoreError) -> CatalogError,
+    ) -> Result<(), CatalogError> {
+        self.memories.put(name, None);
+        self.failures.put(name, None);
+        self.metrics.forget_catalog(name);
+        let (store, name) = (Arc::clone(&self.store), name.to_owned());
+        blocking(move || store.remove(&name)).await?.map_err(failed)
     }
 
     /// Notes how much the stored content of a catalog holds, also what an earlier process has stored.
     pub(super) fn measure(&self, catalog: &ClusterCatalog) {
-        if let Some(content) = self.content(catalog) {
+        if let Some(content) = self.store.content_of(catalog) {
             let (blobs, dropped) = (content.index().len(), content.dropped());
             self.metrics.stored_catalog(&content.origin().catalog, blobs, dropped);
         }
@@ -138,7 +147,7 @@ impl Context {
 
     /// Returns whether the content of an image is stored for exactly this object.
     pub(super) fn holds(&self, catalog: &ClusterCatalog, image: &str) -> bool {
-        let content = self.content(catalog);
+        let content = self.store.content_of(catalog);
         content.is_some_and(|content| content.origin().reference == image)
     }
 }

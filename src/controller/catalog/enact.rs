@@ -13,8 +13,7 @@ use super::context::Context;
 use super::error::CatalogError;
 use super::newer::{newest, wanted};
 use super::plan::{Memory, Plan, has_finalizer, is_off, refresh, waiting};
-use super::registry::blocking;
-use super::store::{StoreError, whole_seconds};
+use super::store::whole_seconds;
 use super::taken::Looked;
 use crate::cluster::RequestError;
 
@@ -37,8 +36,8 @@ pub(super) async fn enact(
             });
         }
         Plan::NoOp | Plan::Wait(_) => {}
-        Plan::Disable => remove(ctx, catalog).await?.map_err(CatalogError::Remove)?,
-        Plan::CleanUp => remove(ctx, catalog).await?.map_err(CatalogError::Finalizer)?,
+        Plan::Disable => ctx.remove(&catalog.name_any(), CatalogError::Remove).await?,
+        Plan::CleanUp => ctx.remove(&catalog.name_any(), CatalogError::Finalizer).await?,
         Plan::AddMetadata => add_metadata(ctx, catalog).await?,
         Plan::Fetch => {
             let (polled_at, refreshed) =
@@ -60,18 +59,6 @@ pub(super) async fn enact(
         }
     }
     Ok(Looked::default())
-}
-
-/// Removes the content; the outer error is that the process stops.
-async fn remove(
-    ctx: &Arc<Context>,
-    catalog: &ClusterCatalog,
-) -> Result<Result<(), StoreError>, CatalogError> {
-    let name = catalog.name_any();
-    ctx.memories.put(&name, None);
-    ctx.metrics.forget_catalog(&name);
-    let store = Arc::clone(&ctx.store);
-    blocking(move || store.remove(&name)).await
 }
 
 /// Puts our finalizer, unless it is switched off, and the label with the name on the object.

@@ -85,7 +85,7 @@ pub async fn follow(
             async move {
                 // It is gone: there is no object to pass over.
                 if let Err(controller::Error::ObjectNotFound(gone)) = result
-                    && let Err(error) = follower.remove(gone.name.clone()).await
+                    && let Err(error) = follower.remove(&gone.name).await
                 {
                     let catalog = gone.name;
                     tracing::warn!(catalog, error = %Chain(&error), "content stays on disk");
@@ -135,11 +135,9 @@ impl Follower {
             && !self.failing.lock().get(&catalog.name_any()).is_some_and(given_up)
     }
 
-    async fn remove(&self, name: String) -> Result<(), CatalogError> {
-        self.failing.put(&name, None);
-        self.ctx.metrics.forget_catalog(&name);
-        let store = Arc::clone(&self.ctx.store);
-        blocking(move || store.remove(&name)).await?.map_err(CatalogError::Remove)
+    async fn remove(&self, name: &str) -> Result<(), CatalogError> {
+        self.failing.put(name, None);
+        self.ctx.remove(name, CatalogError::Remove).await
     }
 }
 
@@ -228,7 +226,7 @@ impl Follower {
         let ends = catalog.metadata.deletion_timestamp.is_some()
             || catalog.spec.availability() == AvailabilityMode::Unavailable;
         if ends {
-            self.remove(catalog.name_any()).await?;
+            self.remove(&catalog.name_any()).await?;
         }
         Ok(())
     }

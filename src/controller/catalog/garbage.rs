@@ -10,7 +10,7 @@ use olm_api::ClusterCatalog;
 use olm_core::error::Chain;
 
 use super::context::Context;
-use super::registry::blocking;
+use super::error::CatalogError;
 use crate::cluster::Sentence;
 
 /// Collects garbage at once and then every `interval`. Never returns.
@@ -22,7 +22,7 @@ pub(super) async fn collect_regularly(ctx: Arc<Context>, interval: Duration) {
     }
 }
 
-async fn collect(ctx: &Arc<Context>) {
+async fn collect(ctx: &Context) {
     // Read before the list: what is stored later belongs to an object the list may not have.
     let stored = ctx.store.catalogs();
     let listed =
@@ -35,13 +35,8 @@ async fn collect(ctx: &Arc<Context>) {
         }
     };
     for name in stored.into_iter().filter(|name| !live.contains(name)) {
-        let store = Arc::clone(&ctx.store);
-        let gone = name.clone();
-        match blocking(move || store.remove(&gone)).await {
-            Ok(Ok(())) => tracing::info!(catalog = name, "content of a deleted catalog removed"),
-            Ok(Err(error)) => {
-                tracing::warn!(catalog = name, error = %Chain(&error), "garbage collection failed");
-            }
+        match ctx.remove(&name, CatalogError::Remove).await {
+            Ok(()) => tracing::info!(catalog = name, "content of a deleted catalog removed"),
             Err(error) => {
                 tracing::warn!(catalog = name, error = %Chain(&error), "garbage collection failed");
             }

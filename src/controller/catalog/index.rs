@@ -1,4 +1,4 @@
-//! The positions of the blobs of a stored catalog, and the checksums of the files beside it.
+//! The positions of the blobs of a stored catalog, its origin, and the checksum of its lines.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,8 +10,6 @@ use olm_core::catalog::lint::Tally;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::schema;
 use serde::{Deserialize, Serialize};
-
-use super::origin::Origin;
 
 /// Version of the file format; a file of another version is read again from its image.
 const FORMAT: u32 = 3;
@@ -205,6 +203,24 @@ impl BlobIndex {
         self.numbers.insert(name, number);
         Ok(number)
     }
+}
+
+/// The origin of content.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// Name of the catalog.
+    pub catalog: String,
+    /// Identity of the catalog object; content of another object of the same name is not used.
+    pub uid: String,
+    /// Reference of the image, by digest.
+    pub reference: String,
+    /// When the image was unpacked.
+    pub unpacked: Timestamp,
+}
+
+/// Cuts a time to whole seconds, which is all that HTTP dates and Kubernetes times hold.
+pub fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// Everything known about stored content besides its lines.

@@ -13,7 +13,6 @@ mod follow;
 mod garbage;
 pub mod index;
 mod newer;
-mod origin;
 mod plan;
 mod registry;
 mod report;
@@ -122,7 +121,7 @@ async fn converge(
     };
     let observed = Observed {
         moved,
-        stored: ctx.content(catalog).is_some(),
+        stored: ctx.store.content_of(catalog).is_some(),
         memory,
         failure: ctx.failure(&name),
         due: due_at(catalog, Timestamp::now()).is_some_and(|at| at <= Timestamp::now()),
@@ -140,7 +139,7 @@ async fn converge(
         Ok(_) => drop(ctx.failures.put(&name, None)),
     }
     // Status is written on every path, so a failure is never visible only in the log.
-    let content = ctx.content(catalog);
+    let content = ctx.store.content_of(catalog);
     let served = content.as_deref().map(|content| Served::of(content, ctx.began));
     let outcome = match (&result, &plan) {
         (Err(error), _) => Outcome::Failed(error, served),

@@ -152,7 +152,7 @@ impl Look<'_> {
         candidate: &Resolved,
     ) -> Result<Option<Hold>, CatalogError> {
         // Nothing is taken that cannot be compared.
-        let served = self.ctx.content(self.catalog);
+        let served = self.ctx.store.content_of(self.catalog);
         let served = served.filter(|served| served.origin().reference == known.reference);
         let served = served.ok_or(CatalogError::Removed)?;
         let staged = self.registry.stage_newer(candidate, whole_seconds(Timestamp::now())).await?;

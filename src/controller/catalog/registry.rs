@@ -274,7 +274,7 @@ mod tests {
         let nothing = std::iter::empty::<Result<Blob<'_>, StoreError>>();
         let staged = ctx.store.stage(origin, nothing).unwrap();
         assert_eq!(registry.place_newer(staged).await.is_ok(), served);
-        assert_eq!(ctx.content(&catalog).is_some(), served);
+        assert_eq!(ctx.store.content_of(&catalog).is_some(), served);
         // deploying.md 9.1: as after a restart, with content that another process has stored
         ctx.measure(&catalog);
         assert_eq!(ctx.metrics.encode().contains("olm_catalog_blobs{catalog=\"acme\"} 0"), served);

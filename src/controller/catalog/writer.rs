@@ -11,8 +11,7 @@ use olm_core::error::quote;
 use olm_image::room::{GrowingFile, Writing};
 
 use super::disk::{Blob, INDEX, LINES, StoreError, WRITING};
-use super::index::{BlobIndex, IndexError, Record};
-use super::origin::{Origin, whole_seconds};
+use super::index::{BlobIndex, IndexError, Origin, Record, whole_seconds};
 
 /// Bytes of lines written at once.
 const BUFFER_BYTES: usize = 1 << 18;

@@ -37,7 +37,7 @@ use tokio::sync::watch;
 pub use super::disk::{Blob, StoreError};
 use super::disk::{INDEX, LINES, WRITING};
 use super::index::{BlobIndex, BlobRef, Record};
-pub use super::origin::{Origin, whole_seconds};
+pub use super::index::{Origin, whole_seconds};
 use super::writer::Writer;
 use crate::by_key::ByKey;
 
