@@ -147,14 +147,7 @@ impl BuiltImage {
     /// Returns the entry of an index for this image.
     fn entry(&self) -> Value {
         let mut entry = descriptor(self.manifest_type(), &self.manifest);
-        let mut platform = json!({
-            "os": self.platform.os,
-            "architecture": self.platform.architecture,
-        });
-        if let Some(variant) = &self.platform.variant {
-            platform["variant"] = json!(variant);
-        }
-        entry["platform"] = platform;
+        entry["platform"] = json!(self.platform);
         entry
     }
 }

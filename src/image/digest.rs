@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::digest;
+use olm_core::revision::hex;
 
 /// A hash algorithm of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,17 +134,8 @@ impl Hasher {
 
     /// Returns the digest of what it has seen.
     pub fn finish(self) -> Digest {
-        Digest { algorithm: self.algorithm, hex: to_hex(self.context.finish().as_ref()) }
+        Digest { algorithm: self.algorithm, hex: hex(self.context.finish().as_ref()) }
     }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
-        .collect()
 }
 
 #[cfg(test)]

@@ -80,7 +80,10 @@ impl Files {
 
     /// Reads the files one after the other, in byte order of their paths.
     pub fn iter(&self) -> impl Iterator<Item = (&str, io::Result<Vec<u8>>)> {
-        self.spans.iter().map(|(path, span)| (path.as_str(), self.bytes(*span)))
+        self.readers().map(|(path, mut reader)| {
+            let mut bytes = Vec::new();
+            (path, reader.read_to_end(&mut bytes).map(|_| bytes))
+        })
     }
 
     /// Reads everything into memory; meant for bundles, which are small.
@@ -93,14 +96,6 @@ impl Files {
         let data = &self.data;
         let open = move |span| FileReader { data, span };
         self.spans.iter().map(move |(path, span)| (path.as_str(), open(*span)))
-    }
-
-    fn bytes(&self, span: Span) -> io::Result<Vec<u8>> {
-        let too_large = |_| io::Error::from(io::ErrorKind::FileTooLarge);
-        let mut bytes = vec![0; usize::try_from(span.len).map_err(too_large)?];
-        let data = &self.data;
-        FileReader { data, span }.read_exact(&mut bytes)?;
-        Ok(bytes)
     }
 }
 

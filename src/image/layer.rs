@@ -37,21 +37,6 @@ impl From<LayerError> for io::Error {
     }
 }
 
-/// Asks a running unpack to stop at its next read.
-#[derive(Debug, Clone, Default)]
-pub struct StopFlag(Arc<AtomicBool>);
-
-impl StopFlag {
-    /// Asks for the stop; it cannot be undone.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Reads the decompressed bytes of one layer.
 pub(crate) struct LayerReader<'a> {
     inner: ReadAhead,
@@ -61,7 +46,8 @@ pub(crate) struct LayerReader<'a> {
     /// Decompressed bytes of all previous layers.
     before: u64,
     limits: &'a Limits,
-    stop: StopFlag,
+    /// Set when reading is to stop.
+    stop: &'a AtomicBool,
 }
 
 impl<'a> LayerReader<'a> {
@@ -72,7 +58,7 @@ impl<'a> LayerReader<'a> {
         hasher: Hasher,
         before: u64,
         limits: &'a Limits,
-        stop: StopFlag,
+        stop: &'a AtomicBool,
     ) -> io::Result<Self> {
         let compressed = Arc::new(AtomicU64::new(0));
         let counted = Counted { inner: blob, count: Arc::clone(&compressed) };
@@ -107,7 +93,7 @@ impl<'a> LayerReader<'a> {
         if self.out > limits.ratio_free && self.out > compressed.saturating_mul(limits.ratio) {
             return too_large(format!("layer expands more than {} times", limits.ratio));
         }
-        if self.stop.is_set() {
+        if self.stop.load(Ordering::Relaxed) {
             return Err(LayerError::Stopped);
         }
         Ok(())

@@ -85,7 +85,7 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Returns `bytes` as lower-case hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use olm_core::error::quote;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, DigestError};
 use crate::limits::{Limits, MAX_SIGNATURES, MAX_SIGNATURES_BYTES};
@@ -59,7 +59,7 @@ pub enum ManifestError {
 }
 
 /// An operating system and processor architecture.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Platform {
     /// Operating system, for example `linux`.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Platform {
     #[serde(default)]
     pub architecture: String,
     /// Variant of the architecture, for example `v8`; only for arm.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
 }
 

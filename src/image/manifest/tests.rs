@@ -32,6 +32,7 @@ fn index(platforms: &[Option<(&str, &str, &str)>]) -> Vec<IndexEntry> {
 #[case::arm_variants(&[Some(("linux", "arm", "v6")), Some(("linux", "arm", "v7"))], "arm", Some((1, true)))]
 #[case::no_platform_is_last(&[None, Some(("linux", "amd64", ""))], "amd64", Some((1, true)))]
 #[case::no_platform_is_better_than_none(&[None, Some(("linux", "arm64", ""))], "amd64", Some((0, true)))]
+#[case::a_platform_without_names_is_none(&[Some(("", "", "v8")), Some(("linux", "arm64", ""))], "amd64", Some((0, true)))]
 #[case::first_linux(&[Some(("windows", "amd64", "")), Some(("linux", "s390x", "")), Some(("linux", "arm64", ""))], "amd64", Some((1, false)))]
 #[case::nothing(&[Some(("windows", "amd64", ""))], "amd64", None)]
 fn chooses(
@@ -43,18 +44,6 @@ fn chooses(
     let got = choose(&entries, &Platform::linux(architecture)).ok();
     let got = got.map(|(entry, matches)| (entry.descriptor.digest.to_string(), matches));
     assert_eq!(got, want.map(|(at, matches)| (digest(&at.to_string()), matches)));
-}
-
-#[test]
-fn a_platform_without_names_is_none() {
-    for platform in [json!({}), json!({"os": "", "architecture": ""}), json!({"variant": "v8"})] {
-        let entry = json!({"digest": digest("0"), "size": 1, "platform": platform});
-        let document = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
-        let Manifest::Index(entries) = parse(document.as_bytes(), None).unwrap() else {
-            panic!("{document}");
-        };
-        assert!(choose(&entries, &Platform::linux("amd64")).unwrap().1, "{document}");
-    }
 }
 
 #[test]

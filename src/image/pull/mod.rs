@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,6 @@ use crate::auth::Credentials;
 use crate::auth_file::AuthFiles;
 use crate::digest::{Digest, Hasher};
 use crate::keyring::{Keyring, Source};
-use crate::layer::StopFlag;
 use crate::limits::{LONGEST_WAIT, Limits, PARALLEL_DOWNLOADS, PARALLEL_UNPACKS};
 use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
 use crate::policy::{Demand, Policy, PolicyPath};
@@ -410,7 +409,7 @@ impl Image {
         let layers = within(longest, self.fetch(limits)).await?;
         let left = longest.saturating_sub(began.elapsed());
         let stop = StopOnDrop::default();
-        let (flag, wanted, limits) = (stop.0.clone(), wanted.to_vec(), limits.clone());
+        let (flag, wanted, limits) = (Arc::clone(&stop.0), wanted.to_vec(), limits.clone());
         // It is closed by nobody; a disk that hangs keeps its place.
         let place = async { Ok(Arc::clone(&self.unpacks).acquire_owned().await) };
         let place = within(LONGEST_WAIT, place).await?;
@@ -485,11 +484,11 @@ fn spool(
 
 /// Ends the blocking work of a pull whose future was dropped.
 #[derive(Default)]
-struct StopOnDrop(StopFlag);
+struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.stop();
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -33,7 +33,7 @@ mod upload;
 pub(crate) use access::Access;
 pub use error::RequestError;
 use redirect::{Redirects, is_same_host};
-use request::{answer, ask, body, send, transport, url};
+use request::{answer, ask, body, transport, url};
 
 /// A broken download is resumed if at least this many bytes arrived since the last time ...
 const RESUME_BYTES: u64 = 1 << 20;
@@ -111,7 +111,7 @@ impl Session {
         let asked = self.ask(&Method::HEAD, &path, &headers, Redirects::AnyHost).await;
         match asked.as_ref().err().and_then(RequestError::status) {
             Some(400..=428 | 430..=499 | 501) => {
-                self.get(&path, &headers, Redirects::AnyHost).await.map(drop)
+                self.ask(&Method::GET, &path, &headers, Redirects::AnyHost).await.map(drop)
             }
             _ => asked.map(drop),
         }
@@ -128,7 +128,7 @@ impl Session {
         let accept = manifest::ACCEPT.join(", ");
         let headers = [(ACCEPT, accept)];
         let allowed = expected.map_or(Redirects::SameHost, |_| Redirects::AnyHost);
-        let response = self.get(&path, &headers, allowed).await?;
+        let response = self.ask(&Method::GET, &path, &headers, allowed).await?;
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         let announced = header("docker-content-digest");
         let content_type = header(CONTENT_TYPE.as_str());
@@ -155,7 +155,7 @@ impl Session {
             return Err(RequestError::too_large(MAX_MANIFEST_BYTES));
         }
         let path = format!("blobs/{}", blob.digest);
-        let response = self.get(&path, &[], Redirects::AnyHost).await?;
+        let response = self.ask(&Method::GET, &path, &[], Redirects::AnyHost).await?;
         let bytes = body(response, blob.size).await?;
         check(blob, bytes.len() as u64, &Digest::of(blob.digest.algorithm(), &bytes))?;
         Ok(bytes)
@@ -174,7 +174,7 @@ impl Session {
             let (since, began) = (received, Instant::now());
             let range = format!("bytes={received}-");
             let headers: &[_] = if received == 0 { &[] } else { &[(RANGE, range)] };
-            let response = self.get(&path, headers, Redirects::AnyHost).await?;
+            let response = self.ask(&Method::GET, &path, headers, Redirects::AnyHost).await?;
             if received > 0 && !continues(&response, received) {
                 let text = "registry did not resume the interrupted download";
                 return Err(RequestError::Refused(text.to_owned()));
@@ -218,15 +218,6 @@ impl Session {
 
     fn credential(&self) -> Option<&Credential> {
         self.access.choice.credential.as_ref()
-    }
-
-    async fn get(
-        &self,
-        path: &str,
-        headers: &[(HeaderName, String)],
-        allowed: Redirects,
-    ) -> Result<Response, RequestError> {
-        self.ask(&Method::GET, path, headers, allowed).await
     }
 
     async fn ask(
@@ -313,7 +304,7 @@ pub(crate) fn check(blob: &Descriptor, size: u64, digest: &Digest) -> Result<(),
 /// Returns whether a registry responds, and which authentication it requires.
 async fn ping(http: &Client, base: &str) -> Result<Challenge, RequestError> {
     let url = url(&format!("{base}/v2/"))?;
-    let response = send(http, &url, &[], None, Redirects::SameHost).await?;
+    let response = ask(http, &Method::GET, &url, &[], None, Redirects::SameHost).await?;
     match response.status() {
         StatusCode::OK | StatusCode::UNAUTHORIZED => Ok(Challenge::read(response.headers())),
         _ => Err(answer(response, &[]).await),

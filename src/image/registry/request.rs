@@ -19,17 +19,6 @@ const MAX_FAILED_TRIES: u32 = 3;
 /// Longest wait before a request is sent again.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// Sends a GET request as [`ask`] does.
-pub(super) async fn send(
-    http: &Client,
-    url: &Url,
-    headers: &[(HeaderName, String)],
-    authorization: Option<&SecretString>,
-    allowed: Redirects,
-) -> Result<Response, RequestError> {
-    ask(http, &Method::GET, url, headers, authorization, allowed).await
-}
-
 /// Sends a request without a body and follows redirects as `allowed`. Credentials are sent to the host
 /// of `url` only; the URL of a response shows whether it came from another host.
 pub(super) async fn ask(
@@ -238,10 +227,12 @@ mod tests {
         let url = url(&format!("http://{}/v2/", listener.local_addr().unwrap())).unwrap();
         let http = Client::builder().no_proxy().read_timeout(Duration::from_millis(50));
         let http = http.build().unwrap();
-        let error = send(&http, &url, &[], None, Redirects::SameHost).await.unwrap_err();
+        let error =
+            ask(&http, &Method::GET, &url, &[], None, Redirects::SameHost).await.unwrap_err();
         assert!(matches!(error, RequestError::Transport { timed_out: true, .. }), "{error:?}");
         drop(listener);
-        let error = send(&http, &url, &[], None, Redirects::SameHost).await.unwrap_err();
+        let error =
+            ask(&http, &Method::GET, &url, &[], None, Redirects::SameHost).await.unwrap_err();
         assert!(matches!(error, RequestError::Transport { timed_out: false, .. }), "{error:?}");
     }
 

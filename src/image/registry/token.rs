@@ -6,14 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use olm_core::error::quote;
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Response, Url};
+use reqwest::{Method, Response, Url};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::Session;
 use super::error::RequestError;
 use super::redirect::{self, Redirects, is_local};
-use super::request::{body, send, transport, url};
+use super::request::{ask, body, transport, url};
 use crate::auth::{Credential, SecretString};
 use crate::challenge::Challenge;
 use crate::limits::MAX_TOKEN_BYTES;
@@ -106,7 +106,8 @@ impl Session {
                     }
                     query.append_pair("scope", scope);
                 }
-                send(&self.http, &realm, &[], secret.as_ref(), Redirects::SameHost).await?
+                let (get, secret) = (&Method::GET, secret.as_ref());
+                ask(&self.http, get, &realm, &[], secret, Redirects::SameHost).await?
             }
         };
         if !response.status().is_success() {

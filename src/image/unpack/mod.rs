@@ -11,12 +11,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek as _};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use crate::archive::{ArchiveError, Entries, Entry, Kind};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::files::{Files, Span, Spool};
-use crate::layer::{LayerError, LayerReader, StopFlag};
+use crate::layer::{LayerError, LayerReader};
 use crate::limits::{Limits, MAX_LINK_HOPS};
 use crate::shown::shown;
 use crate::tree::{Node, Tree};
@@ -107,7 +108,8 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Applies `layers` in order and returns the files below the `wanted` directories.
+/// Applies `layers` in order and returns the files below the `wanted` directories, unless `stop` is
+/// set meanwhile.
 ///
 /// A wanted directory is a clean path without leading or trailing slashes; the empty path is the
 /// whole image. If it is a symbolic link inside the image, its target is read under its name.
@@ -115,7 +117,7 @@ pub fn unpack<S: LayerSource>(
     layers: &[Layer<S>],
     wanted: &[String],
     limits: &Limits,
-    stop: &StopFlag,
+    stop: &AtomicBool,
 ) -> Result<Unpacked, UnpackError> {
     let mut places = wanted.to_vec();
     loop {
@@ -160,7 +162,7 @@ impl<'a> Unpacking<'a> {
         &mut self,
         index: usize,
         layer: &Layer<S>,
-        stop: &StopFlag,
+        stop: &AtomicBool,
     ) -> Result<(), UnpackError> {
         let mut entry = None;
         self.try_layer(index, layer, stop, &mut entry).map_err(|refusal| {
@@ -173,7 +175,7 @@ impl<'a> Unpacking<'a> {
         &mut self,
         index: usize,
         layer: &Layer<S>,
-        stop: &StopFlag,
+        stop: &AtomicBool,
         current: &mut Option<String>,
     ) -> Result<(), Refusal> {
         let algorithm = layer.diff_id.as_ref().map(Digest::algorithm);
@@ -181,7 +183,7 @@ impl<'a> Unpacking<'a> {
         let blob = layer.source.open()?;
         let (before, limits) = (self.decompressed, self.limits);
         let (got, decompressed) = thread::scope(|scope| {
-            let reader = LayerReader::new(scope, blob, hasher, before, limits, stop.clone())?;
+            let reader = LayerReader::new(scope, blob, hasher, before, limits, stop)?;
             let mut archive = tar::Archive::new(reader);
             let mut entries = Entries::new(&mut archive)?;
             while let Some(entry) = entries.next()? {

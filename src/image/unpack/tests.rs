@@ -46,7 +46,7 @@ fn layer(source: Vec<u8>) -> Layer<Vec<u8>> {
 
 fn run(layers: Vec<Vec<u8>>, wanted: &str, limits: &Limits) -> Result<Unpacked, UnpackError> {
     let layers: Vec<_> = layers.into_iter().map(layer).collect();
-    unpack(&layers, &[wanted.to_owned()], limits, &StopFlag::default())
+    unpack(&layers, &[wanted.to_owned()], limits, &AtomicBool::new(false))
 }
 
 /// Files below `configs`, as `path=content`, or the error.
@@ -343,7 +343,7 @@ fn broken_last_layer_gives_nothing() {
     broken[middle] ^= 0xff;
     assert!(configs(vec![good.clone(), broken]).unwrap_err().starts_with("layer 2"));
     let wrong = Layer { source: good, diff_id: Some(Digest::sha256(b"other")) };
-    let got = unpack(&[wrong], &["configs".into()], &Limits::catalog(), &StopFlag::default());
+    let got = unpack(&[wrong], &["configs".into()], &Limits::catalog(), &AtomicBool::new(false));
     assert!(Chain(&got.unwrap_err()).to_string().contains("the image configuration says sha256:"));
 }
 
@@ -372,8 +372,7 @@ fn compression_is_told_by_the_first_bytes() {
 
 #[test]
 fn stopped_work_ends() {
-    let stop = StopFlag::default();
-    stop.stop();
+    let stop = AtomicBool::new(true);
     let layers = [layer(tar().file("configs/a", "a").finish())];
     let got = unpack(&layers, &["configs".into()], &Limits::catalog(), &stop);
     assert!(Chain(&got.unwrap_err()).to_string().contains("unpacking was stopped"));

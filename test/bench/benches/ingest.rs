@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use flate2::{Compression, bufread::MultiGzDecoder, write::GzEncoder};
@@ -15,7 +16,6 @@ use olm_bench::catalog::{BUNDLE_BYTES, BUNDLES, packages};
 use olm_controller::catalog::store::{Blob, Origin, Store};
 use olm_core::catalog::read;
 use olm_image::Room;
-use olm_image::layer::StopFlag;
 use olm_image::limits::Limits;
 use olm_image::unpack::{Layer, unpack};
 use serde::de::IgnoredAny;
@@ -91,7 +91,7 @@ fn ingest(layer: &Path) {
     let start = Instant::now();
     let layers = [Layer { source: File::open(layer).expect("the layer"), diff_id: None }];
     let unpacked =
-        unpack(&layers, &["configs".to_owned()], &Limits::catalog(), &StopFlag::default());
+        unpack(&layers, &["configs".to_owned()], &Limits::catalog(), &AtomicBool::new(false));
     let files = unpacked.expect("the layer is good").files;
     let unpacked = start.elapsed();
     let origin = Origin {
