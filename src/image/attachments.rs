@@ -16,13 +16,10 @@ use serde::Deserialize;
 use crate::folder::{self, FileError, present};
 use crate::reference::ImageRef;
 
-/// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachmentsError {
-    /// A file or the directory cannot be read.
     #[error(transparent)]
     Read(#[from] FileError),
-    /// A file is invalid.
     #[error("invalid configuration of signatures {0}")]
     Invalid(String),
 }

@@ -20,7 +20,6 @@ use serde_json::{Map, Value};
 pub struct SecretString(String);
 
 impl SecretString {
-    /// Wraps a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
@@ -40,9 +39,7 @@ impl fmt::Debug for SecretString {
 /// Credentials that are sent to a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// User name and password.
     Basic {
-        /// The user name.
         username: String,
         password: SecretString,
     },
@@ -53,7 +50,6 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Returns the secret part.
     pub(crate) fn secret(&self) -> &SecretString {
         match self {
             Self::Basic { password, .. } => password,
@@ -97,7 +93,6 @@ impl Credentials {
     /// Keys without a credential are skipped; `credsStore` leaves such keys behind. An entry that cannot
     /// be used does not keep the others from being used.
     ///
-    /// # Errors
     /// Fails if it is of another form, or no entry can be used because something is wrong with one.
     pub fn parse(json: &[u8]) -> Result<Self, AuthError> {
         let value = serde_json::from_slice(json).map_err(|_| AuthError::Shape("not valid JSON"))?;
@@ -142,7 +137,6 @@ impl Credentials {
         self.faults.extend(other.faults);
     }
 
-    /// Returns whether there are no credentials.
     pub fn is_empty(&self) -> bool {
         self.by_prefix.is_empty()
     }

@@ -17,7 +17,6 @@ use crate::manifest::{
 /// The compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// No compression.
     None,
     /// gzip, the most common.
     #[default]
@@ -36,7 +35,6 @@ pub enum Format {
     Docker,
 }
 
-/// Builder of an image.
 #[derive(Debug, Clone, Default)]
 pub struct ImageBuilder {
     labels: BTreeMap<String, String>,
@@ -50,13 +48,9 @@ pub struct ImageBuilder {
 /// An image in memory, ready to be pushed.
 #[derive(Debug, Clone)]
 pub struct BuiltImage {
-    /// The manifest as JSON.
     pub manifest: Vec<u8>,
-    /// The image configuration as JSON.
     pub config: Vec<u8>,
-    /// Compressed layers.
     pub layers: Vec<Vec<u8>>,
-    /// Platform of the image.
     pub platform: Platform,
     pub(crate) format: Format,
 }
@@ -64,13 +58,10 @@ pub struct BuiltImage {
 /// Several images under one name.
 #[derive(Debug, Clone)]
 pub struct BuiltIndex {
-    /// The index as JSON.
     pub manifest: Vec<u8>,
-    /// The images that it lists.
     pub images: Vec<BuiltImage>,
 }
 
-/// Builder of an index.
 #[derive(Debug, Clone, Default)]
 pub struct IndexBuilder {
     annotations: BTreeMap<String, String>,
@@ -78,14 +69,12 @@ pub struct IndexBuilder {
 }
 
 impl IndexBuilder {
-    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.annotations.insert(key.into(), value.into());
         self
     }
 
-    /// Adds an image.
     #[must_use]
     pub fn image(mut self, image: BuiltImage) -> Self {
         self.images.push(image);
@@ -108,7 +97,6 @@ impl IndexBuilder {
 }
 
 impl BuiltIndex {
-    /// Returns the digest of the index.
     pub fn digest(&self) -> Digest {
         Digest::sha256(&self.manifest)
     }
@@ -127,12 +115,10 @@ fn index_type(images: &[BuiltImage]) -> &'static str {
 }
 
 impl BuiltImage {
-    /// Returns the digest of the manifest.
     pub fn digest(&self) -> Digest {
         Digest::sha256(&self.manifest)
     }
 
-    /// Returns the configuration as JSON.
     pub fn config_json(&self) -> serde_json::Result<Value> {
         serde_json::from_slice(&self.config)
     }
@@ -158,7 +144,6 @@ impl ImageBuilder {
         Self::default()
     }
 
-    /// Adds a label to the configuration.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
@@ -172,21 +157,18 @@ impl ImageBuilder {
         self
     }
 
-    /// Sets the platform of the image.
     #[must_use]
     pub fn platform(mut self, platform: Platform) -> Self {
         self.platform = Some(platform);
         self
     }
 
-    /// Sets when the image was created.
     #[must_use]
     pub fn created(mut self, time: Timestamp) -> Self {
         self.created = Some(time);
         self
     }
 
-    /// Sets which media types are used.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
@@ -210,7 +192,6 @@ impl ImageBuilder {
         self
     }
 
-    /// Builds the image in memory.
     pub fn build(self) -> io::Result<BuiltImage> {
         let platform = self.platform.unwrap_or_else(|| Platform::linux("amd64"));
         let (mut layers, mut descriptors, mut diff_ids) = (Vec::new(), Vec::new(), Vec::new());

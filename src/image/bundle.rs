@@ -32,10 +32,8 @@ const UNFINISHED: &str = ".unfinished-";
 /// The files of a bundle by their path in the image, for example `manifests/csv.yaml`.
 pub type BundleFiles = BTreeMap<String, Vec<u8>>;
 
-/// The content of a bundle image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleImage {
-    /// Reference of the image, by digest.
     pub image: ImageRef,
     /// Files of the image below [`BUNDLE_DIRECTORIES`].
     pub files: BundleFiles,
@@ -125,12 +123,10 @@ impl BundleCache {
         metadata.map_or(0, |metadata| metadata.len())
     }
 
-    /// Stores a bundle in the cache.
     pub fn store(&self, owner: &str, digest: &Digest, files: &BundleFiles) -> io::Result<()> {
         write(&self.file(owner, digest)?, files, None, &self.room)
     }
 
-    /// Removes the owner's bundles except those of `keep`.
     pub fn retain(&self, owner: &str, keep: &[Digest]) -> io::Result<()> {
         let keep: Vec<String> = keep.iter().map(file_name).collect();
         let directory = self.owner(owner)?;
@@ -142,12 +138,10 @@ impl BundleCache {
         Ok(())
     }
 
-    /// Removes all bundles of an owner.
     pub fn remove_owner(&self, owner: &str) -> io::Result<()> {
         present(fs::remove_dir_all(self.owner(owner)?)).map(drop)
     }
 
-    /// Removes all owners except those of `keep`.
     pub fn retain_owners(&self, keep: &BTreeSet<String>) -> io::Result<()> {
         for owner in self.owners()? {
             let name = owner.file_name().and_then(OsStr::to_str);

@@ -12,10 +12,8 @@ use crate::reference::ImageRef;
 /// Label of older catalogs, which hold an `SQLite` database.
 pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 
-/// The content of a catalog image.
 #[derive(Debug)]
 pub struct CatalogImage {
-    /// Reference of the image, by digest.
     pub image: ImageRef,
     /// Directory that the label names, without slashes at its ends; empty for the whole image.
     pub directory: String,

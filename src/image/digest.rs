@@ -10,12 +10,9 @@ use std::str::FromStr;
 use aws_lc_rs::digest;
 use olm_core::revision::hex;
 
-/// A hash algorithm of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
-    /// SHA-256, the default.
     Sha256,
-    /// SHA-512, used when a reference asks for it.
     Sha512,
 }
 
@@ -51,28 +48,23 @@ pub enum DigestError {
     /// It does not have the form `algorithm:hex`.
     #[error("invalid checksum digest format")]
     Format,
-    /// The algorithm is neither SHA-256 nor SHA-512.
     #[error("unsupported digest algorithm")]
     Algorithm,
-    /// The algorithm requires another number of digits.
     #[error("invalid checksum digest length")]
     Length,
 }
 
 impl Digest {
-    /// Returns the SHA-256 digest of `bytes`.
     pub fn sha256(bytes: &[u8]) -> Self {
         Self::of(Algorithm::Sha256, bytes)
     }
 
-    /// Returns the digest of `bytes` with `algorithm`.
     pub fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
         let mut hasher = Hasher::new(algorithm);
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// Returns the hash algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -118,7 +110,6 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Returns one that has seen nothing.
     pub fn new(algorithm: Algorithm) -> Self {
         let context = digest::Context::new(match algorithm {
             Algorithm::Sha256 => &digest::SHA256,
@@ -127,12 +118,10 @@ impl Hasher {
         Self { algorithm, context }
     }
 
-    /// Takes in more of the content.
     pub fn update(&mut self, bytes: &[u8]) {
         self.context.update(bytes);
     }
 
-    /// Returns the digest of what it has seen.
     pub fn finish(self) -> Digest {
         Digest { algorithm: self.algorithm, hex: hex(self.context.finish().as_ref()) }
     }

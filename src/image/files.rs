@@ -99,7 +99,6 @@ impl Files {
     }
 }
 
-/// Reads one file of an image.
 pub struct FileReader<'a> {
     data: &'a SpooledData,
     /// The part that is still to be read.

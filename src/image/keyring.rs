@@ -38,7 +38,6 @@ pub(crate) enum Origin {
     Key { key: String, document: String },
     /// No source has a key.
     Nowhere {
-        /// The number of sources.
         sources: usize,
         /// Registry and repository of the endpoint.
         name: String,

@@ -20,7 +20,6 @@ const BLOCKS_AHEAD: usize = 4;
 /// Why reading a layer stopped; carried through `io::Error` by the readers in between.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayerError {
-    /// A compression that is not supported.
     #[error("layer compression {0} is not supported")]
     Compression(&'static str),
     /// The layer is larger than it may be when decompressed, or all together are.

@@ -24,29 +24,19 @@ const NAME: &str = "org.opencontainers.image.ref.name";
 /// Media type of a configuration that says nothing.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
-/// Why a layout cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// A file cannot be read or written.
     #[error("{}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A file holds something else than it should.
     #[error("{}: {reason}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
+    Content { path: PathBuf, reason: String },
 }
 
-/// A folder of images.
 #[derive(Debug)]
 pub struct Layout {
     folder: PathBuf,
@@ -95,7 +85,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Opens a layout.
     pub fn open(folder: &Path) -> Result<Self, LayoutError> {
         let path = folder.join(INDEX);
         let index = parsed(&path, &read(&path)?)?;
@@ -164,7 +153,6 @@ impl Layout {
         builder.into_inner().map(drop).map_err(failed)
     }
 
-    /// Returns the digest of the index.
     pub fn digest(&self) -> Result<Digest, LayoutError> {
         Ok(Digest::sha256(&self.index()?.1))
     }

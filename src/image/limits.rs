@@ -86,7 +86,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the limits for catalog images.
     pub fn catalog() -> Self {
         Self {
             layers: 256,

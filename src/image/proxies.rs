@@ -32,9 +32,6 @@ pub enum ProxyError {
 
 impl Proxies {
     /// Takes URLs of proxies, of which an empty one is none, and what is asked directly.
-    ///
-    /// # Errors
-    /// Fails when one is not a URL with such a scheme.
     pub fn new(http: &str, https: &str, except: &str) -> Result<Self, ProxyError> {
         let given = |name, text: &str| (!text.is_empty()).then(|| url(name, text)).transpose();
         Ok(Self {
@@ -61,9 +58,6 @@ impl Proxies {
 
     /// Returns the proxy on the way to a server: that of a kubeconfig, else of the environment, by Go's
     /// rule: `HTTPS_PROXY` or `HTTP_PROXY` by the scheme, unless `NO_PROXY` or this machine is meant.
-    ///
-    /// # Errors
-    /// Fails when it is not a URL with such a scheme.
     pub fn for_server(server: &Uri, explicit: Option<&str>) -> Result<Option<Uri>, ProxyError> {
         let (name, proxy) = if let Some(explicit) = explicit {
             let name = "proxy-url in the kubeconfig";
@@ -90,9 +84,6 @@ impl Proxies {
     }
 
     /// Has a client take them; without any, those of the environment.
-    ///
-    /// # Errors
-    /// Fails when one of the environment is not a URL with such a scheme.
     pub fn on(&self, mut builder: ClientBuilder) -> Result<ClientBuilder, ProxyError> {
         let proxies = if *self == Self::default() { &Self::of_environment()? } else { self };
         let except = direct(&proxies.except);

@@ -17,32 +17,24 @@ use crate::trust::{self, CertificateDirs, TrustError};
 pub struct PushOptions {
     /// Whether plain HTTP may be used where the registry has no HTTPS.
     pub plain_http: bool,
-    /// Credentials of the user who pushes.
     pub credential: Option<Credential>,
 }
 
-/// Why a push failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// The reference names another image.
     #[error("{0}")]
     Refused(String),
-    /// The layout cannot be read.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// A tag cannot be named.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// The registry refused the image or failed.
     #[error("pushing {image}")]
     Registry {
-        /// Reference of the image.
         image: String,
-        /// Why.
         #[source]
         source: RequestError,
     },
-    /// No client could be made.
     #[error(transparent)]
     Trust(#[from] TrustError),
 }

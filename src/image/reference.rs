@@ -34,10 +34,6 @@ pub struct ImageRef {
 }
 
 /// Returns how a text pins an image, or why it is invalid.
-///
-/// # Errors
-///
-/// What is wrong with a text that is not a reference.
 pub fn pinned(text: &str) -> Result<Pinned, String> {
     match text.parse::<ImageRef>() {
         Ok(image) if image.digest().is_some() => Ok(Pinned::Digest),
@@ -51,12 +47,9 @@ pub fn pinned(text: &str) -> Result<Pinned, String> {
 /// A reference that cannot be used, as conditions show it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// The text is not a canonical reference.
     #[error("error parsing image reference {}", quote(reference))]
     Parse {
-        /// The text as written.
         reference: String,
-        /// The fault of the text.
         #[source]
         reason: Malformed,
     },
@@ -74,7 +67,6 @@ pub enum Malformed {
     /// Any other violation of the grammar.
     #[error("{0}")]
     Grammar(Cow<'static, str>),
-    /// The digest is invalid.
     #[error(transparent)]
     Digest(#[from] DigestError),
 }
@@ -95,12 +87,10 @@ impl ImageRef {
         format!("{}/{}", self.registry, self.repository)
     }
 
-    /// Returns the tag, if one was written.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Returns the digest, if one was written.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
@@ -112,9 +102,6 @@ impl ImageRef {
     }
 
     /// Returns the reference to `tag` in the same repository, without a digest.
-    ///
-    /// # Errors
-    /// When `tag` is not a valid tag.
     pub fn with_tag(&self, tag: &str) -> Result<Self, ReferenceError> {
         format!("{}:{tag}", self.name()).parse()
     }
@@ -141,7 +128,6 @@ impl ImageRef {
         }
     }
 
-    /// Returns whether it has neither a tag nor a digest.
     pub(crate) fn is_name_only(&self) -> bool {
         self.tag.is_none() && self.digest.is_none()
     }

@@ -117,7 +117,6 @@ impl Writing {
         Ok(())
     }
 
-    /// Creates a file in this room.
     pub fn create(&self, path: &Path) -> io::Result<GrowingFile> {
         Ok(GrowingFile { file: File::create(path)?, writing: self.clone() })
     }

@@ -12,7 +12,6 @@ use crate::folder::{self, FileError};
 use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 use crate::proxies::{Proxies, ProxyError};
 
-/// Directories with certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateDirs {
     /// If set, this directory alone is read, for every registry.
@@ -30,18 +29,13 @@ impl Default for CertificateDirs {
     }
 }
 
-/// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A file or directory cannot be read.
     #[error(transparent)]
     Read(#[from] FileError),
-    /// A file does not hold a certificate or key.
     #[error("invalid certificate {}", quote(&path.display().to_string()))]
     Invalid {
-        /// Path of the file.
         path: PathBuf,
-        /// Why it cannot be read.
         #[source]
         source: reqwest::Error,
     },
@@ -51,7 +45,6 @@ pub enum TrustError {
     /// A variable of the environment does not name a proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// The HTTP client cannot be built.
     #[error("creating the HTTP client")]
     Client(#[source] reqwest::Error),
 }

@@ -22,7 +22,6 @@ use crate::telemetry::{CONTROLLER_CATALOG, Metrics};
 /// Contents written on disk at the same time.
 const MAX_WRITES: u32 = 8;
 
-/// The shared state of reconciles of ClusterCatalogs.
 pub struct Context {
     pub(super) client: Client,
     pub(super) store: Arc<Store>,
@@ -39,7 +38,6 @@ pub struct Context {
     writes: Arc<Semaphore>,
     /// The memory of catalogs, by name.
     pub(super) memories: ByKey<Memory>,
-    /// Failures of catalogs, by name.
     pub(super) failures: ByKey<CatalogFailure>,
 }
 

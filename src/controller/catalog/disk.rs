@@ -29,7 +29,6 @@ pub enum StoreError {
     /// the blob that is too much, or its number where there are no files.
     #[error("error reading {0}")]
     Index(String, #[source] IndexError),
-    /// A disk operation failed.
     #[error("{0}")]
     Disk(&'static str, #[source] io::Error),
 }
@@ -48,6 +47,5 @@ pub struct Blob<'a> {
     pub file: &'a str,
     /// Line, from 1.
     pub line: usize,
-    /// The blob.
     pub meta: Meta,
 }

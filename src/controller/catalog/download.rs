@@ -43,7 +43,6 @@ pub struct CatalogServer {
     kind: Kind,
 }
 
-/// The kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The server of another process, upstream's maybe: the system's CAs count as well, and an

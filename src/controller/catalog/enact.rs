@@ -77,7 +77,6 @@ async fn add_metadata(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), Cat
     }
 }
 
-/// Takes our finalizer off the object.
 pub(super) async fn release(ctx: &Context, catalog: &ClusterCatalog) -> Result<(), CatalogError> {
     let ours = [finalizer::DELETE_SERVER_CACHE];
     let removed = ctx.reconciler.remove_finalizers(catalog, &ours).await;

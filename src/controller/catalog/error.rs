@@ -17,25 +17,19 @@ pub enum CatalogError {
     /// The source names no image, which the schema prevents.
     #[error("error parsing ClusterCatalog {}, image source is nil", quote(.0))]
     NoImage(String),
-    /// The reference is unusable.
     #[error("source catalog content")]
     Reference(#[source] ReferenceError),
-    /// An annotation cannot be followed.
     #[error(transparent)]
     Policy(#[from] CatalogPolicyError),
-    /// The template of the image cannot be filled in.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// The result of the template is not a valid image.
     #[error(
         "annotation {} gives no image, correct or remove it",
         keys::annotation::CATALOG_IMAGE_TEMPLATE
     )]
     Filled(#[source] ReferenceError),
-    /// A request to the API server failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The image cannot be had.
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
     /// The served content is missing in the store and in the registry, and newer content is held.
@@ -58,10 +52,8 @@ pub enum CatalogError {
     /// The Secret with the credentials for it may not be used.
     #[error("source catalog content")]
     PullSecret(#[source] PullSecretError),
-    /// No other replica has it either.
     #[error("error copying from another replica")]
     Replica(#[source] anyhow::Error),
-    /// The content cannot be read or stored.
     #[error("error storing fbc")]
     Store(#[source] StoreError),
     /// The content of a catalog that is switched off cannot be removed.

@@ -29,10 +29,8 @@ const MAX_FILE_BYTES: u64 = 48 * MAX_BLOBS as u64 + 6 * MAX_NAMES_BYTES as u64 +
 #[error("{0}")]
 pub struct IndexError(pub(super) String);
 
-/// Place of one blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobRef {
-    /// First byte.
     pub offset: u64,
     /// Number of bytes, without the newline.
     pub len: u32,
@@ -57,11 +55,8 @@ pub struct BlobIndex {
 /// The query of `/metas`: fields that are not empty must be equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Wanted `schema`.
     pub schema: String,
-    /// Wanted `package`.
     pub package: String,
-    /// Wanted `name`.
     pub name: String,
 }
 
@@ -92,12 +87,10 @@ impl BlobIndex {
         Ok(())
     }
 
-    /// Returns how many blobs there are.
     pub fn len(&self) -> usize {
         self.blobs.len()
     }
 
-    /// Returns whether there is no blob.
     pub fn is_empty(&self) -> bool {
         self.blobs.is_empty()
     }
@@ -205,14 +198,11 @@ impl BlobIndex {
     }
 }
 
-/// The origin of content.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// Name of the catalog.
     pub catalog: String,
     /// Identity of the catalog object; content of another object of the same name is not used.
     pub uid: String,
-    /// Reference of the image, by digest.
     pub reference: String,
     /// When the image was unpacked.
     pub unpacked: Timestamp,

@@ -47,7 +47,6 @@ pub(super) struct Memory {
 pub(super) struct CatalogFailure {
     /// Version of the object after the failure was reported on it.
     pub(super) reported: Option<String>,
-    /// The time of the next attempt.
     pub(super) retry: Instant,
     /// Version of credentials and files that the image could not be pulled with, if that failed.
     pub(super) pulled_with: Option<u64>,
@@ -61,7 +60,6 @@ impl CatalogFailure {
     }
 }
 
-/// The observed state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
     /// Whether the store has content of this very object.
@@ -76,7 +74,6 @@ pub(super) struct Observed {
     pub(super) moved: bool,
 }
 
-/// The action of a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Remove content, say so, and let go of the object.
@@ -88,7 +85,6 @@ pub(super) enum Plan {
     /// Put our finalizer, unless it is switched off, and the label with the name on the object; the
     /// next reconcile continues.
     AddMetadata,
-    /// Ask the registry.
     Fetch,
     /// Everything is here; only the status may need repair.
     Keep,
@@ -129,7 +125,6 @@ pub(super) fn plan(catalog: &ClusterCatalog, observed: &Observed, now: Instant) 
     }
 }
 
-/// Returns whether the catalog is to have no content.
 pub(super) fn is_off(catalog: &ClusterCatalog) -> bool {
     catalog.spec.availability() == AvailabilityMode::Unavailable
 }
@@ -183,7 +178,6 @@ pub(super) fn repository_of(reference: &str) -> &str {
     reference.rsplit_once('@').map_or(reference, |(repository, _)| repository)
 }
 
-/// Returns whether our finalizer is on the object.
 pub(super) fn has_finalizer(catalog: &ClusterCatalog) -> bool {
     catalog.finalizers().iter().any(|name| name == finalizer::DELETE_SERVER_CACHE)
 }

@@ -19,7 +19,6 @@ use super::taken::Looked;
 /// of the API (catalogs.md R11).
 const MAX_ERROR_CHARS: usize = 4096;
 
-/// Content that is served.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Served<'a> {
     origin: &'a Origin,
@@ -40,7 +39,6 @@ impl<'a> Served<'a> {
     }
 }
 
-/// The result of a reconcile.
 #[derive(Debug)]
 pub(super) enum Outcome<'a> {
     /// Content is served as the spec wants it, or newer content is held.

@@ -266,7 +266,6 @@ pub(super) async fn guard(
     }
 }
 
-/// Returns the token of a request.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let token = token.trim();

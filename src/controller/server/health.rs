@@ -28,7 +28,6 @@ impl Health {
         Self { ready: Mutex::new(checks.iter().map(|check| (*check, false)).collect()), watchdog }
     }
 
-    /// Marks one check as passed or failed.
     pub fn set_ready(&self, check: &'static str, ready: bool) {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(check, ready);
     }
@@ -39,7 +38,6 @@ impl Health {
     }
 }
 
-/// Returns `/healthz` and `/readyz`.
 pub fn routes(health: Arc<Health>) -> Router {
     let answered = |checks: fn(&Health) -> Vec<(String, bool)>| {
         get(move |State(health): State<Arc<Health>>, RawQuery(query): RawQuery| async move {

@@ -25,7 +25,6 @@ use tower::Service;
 use super::places::{Limits, Place, Places};
 use crate::telemetry::Metrics;
 
-/// A listener within limits.
 pub struct Limited {
     listener: TcpListener,
     places: Arc<Places>,

@@ -26,9 +26,7 @@ pub(super) struct Validators {
 /// Which bytes are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// All.
     Whole,
-    /// These.
     Part(Range<u64>),
     /// None that exist, or text that is not a range.
     Unsatisfiable,

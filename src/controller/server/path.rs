@@ -17,7 +17,6 @@ pub(super) struct Target {
     pub(super) endpoint: Endpoint,
 }
 
-/// The endpoints of a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Endpoint {
     All,

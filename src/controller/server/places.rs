@@ -10,14 +10,11 @@ use std::time::Duration;
 
 use crate::telemetry::Metrics;
 
-/// The limits of one listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Name of the listener in metrics.
     pub listener: &'static str,
-    /// Connections at the same time.
     pub connections: usize,
-    /// Connections from one address at the same time.
     pub per_address: usize,
     /// Longest time for the head of a request, from its first byte or the start of the connection.
     pub head: Duration,

@@ -41,7 +41,6 @@ pub struct CertificateFiles {
     certificates: Certificates,
 }
 
-/// The content of the two files.
 #[derive(Clone, PartialEq, Eq)]
 struct Pair {
     certificate: Vec<u8>,

@@ -46,7 +46,6 @@ const LAG: SignedDuration = SignedDuration::from_hours(1);
 pub(super) enum Change {
     /// Nothing of it could be used.
     Replaced(&'static str),
-    /// It rolls over.
     Rolled(Step),
     /// A part of it was not what it has to be.
     Repaired,

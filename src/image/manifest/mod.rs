@@ -11,19 +11,13 @@ use crate::digest::{Digest, DigestError};
 use crate::limits::{Limits, MAX_SIGNATURES, MAX_SIGNATURES_BYTES};
 use crate::shown::shown;
 
-/// Media type of a manifest of the OCI image specification.
 pub(crate) const OCI_IMAGE_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
-/// Media type of an index of the OCI image specification.
 pub(crate) const OCI_IMAGE_INDEX_MEDIA_TYPE: &str = "application/vnd.oci.image.index.v1+json";
-/// Media type of an image configuration of the OCI image specification.
 pub(crate) const IMAGE_CONFIG_MEDIA_TYPE: &str = "application/vnd.oci.image.config.v1+json";
-/// Media type of a manifest of Docker, version 2 schema 2.
 pub(crate) const IMAGE_MANIFEST_MEDIA_TYPE: &str =
     "application/vnd.docker.distribution.manifest.v2+json";
-/// Media type of an index of Docker.
 pub(crate) const IMAGE_MANIFEST_LIST_MEDIA_TYPE: &str =
     "application/vnd.docker.distribution.manifest.list.v2+json";
-/// Media type of an image configuration of Docker.
 pub(crate) const IMAGE_DOCKER_CONFIG_MEDIA_TYPE: &str =
     "application/vnd.docker.container.image.v1+json";
 
@@ -35,7 +29,6 @@ pub(crate) const ACCEPT: [&str; 4] = [
     IMAGE_MANIFEST_LIST_MEDIA_TYPE,
 ];
 
-/// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// Only another reference can help: this is not an image, or its format is not supported.
@@ -47,12 +40,9 @@ pub enum ManifestError {
     /// A required member is missing, or a value is not allowed.
     #[error("{0}")]
     Invalid(String),
-    /// The digest of a descriptor is invalid.
     #[error("digest {} of a descriptor", shown(text))]
     Digest {
-        /// The digest as written.
         text: String,
-        /// Why the digest is invalid.
         #[source]
         source: DigestError,
     },
@@ -61,7 +51,6 @@ pub enum ManifestError {
 /// An operating system and processor architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Platform {
-    /// Operating system, for example `linux`.
     #[serde(default)]
     pub os: String,
     /// Architecture in Go's spelling, for example `amd64`.
@@ -225,7 +214,6 @@ fn unsupported(media_type: &str) -> ManifestError {
     ManifestError::Unsupported(format!("unsupported manifest media type {media_type}"))
 }
 
-/// A layer, and its annotations.
 type Annotated = (Descriptor, BTreeMap<String, String>);
 
 /// Returns the layers of one media type in a manifest of what is attached to an image, with what is

@@ -6,7 +6,6 @@ use crate::sigstore::SignatureError;
 /// Most signatures whose refusal is told.
 const TOLD: usize = 4;
 
-/// Why an image may not be pulled.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The policy exists and cannot be read, or a file that it names: every image is refused until it

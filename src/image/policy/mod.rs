@@ -34,7 +34,6 @@ pub const SYSTEM_FILE: &str = "/etc/containers/policy.json";
 /// Path of the policy, which is read again for each pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyPath {
-    /// Path of the file.
     pub file: PathBuf,
     /// Whether a missing file is an error; it is when a user named the file. Else everything is
     /// accepted without one.
@@ -54,7 +53,6 @@ impl PolicyPath {
     }
 }
 
-/// A parsed policy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
@@ -77,8 +75,10 @@ pub(crate) struct Demand {
 /// The signatures of an image.
 pub(crate) enum Signatures {
     /// `registries.d` does not have them looked for in this repository.
-    NotLooked { place: String, registries: PathBuf },
-    /// These.
+    NotLooked {
+        place: String,
+        registries: PathBuf,
+    },
     Found(Vec<Attachment>),
 }
 
@@ -153,7 +153,6 @@ impl Policy {
 }
 
 impl Demand {
-    /// Checks the signatures of a manifest.
     pub(crate) fn check(&self, found: &Signatures, manifest: &[u8]) -> Result<(), PolicyError> {
         let Self { image, scope, .. } = self;
         let found = match found {

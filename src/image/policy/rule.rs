@@ -12,7 +12,6 @@ use super::error::PolicyError;
 use crate::folder::FileError;
 use crate::sigstore::{Authorities, Identity, PublicKey, Signers, Trust, decoded};
 
-/// A requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(
     tag = "type",
@@ -143,7 +142,6 @@ struct RawPki {
     subject_hostname: Option<String>,
 }
 
-/// Bytes as base64.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 struct Data(Vec<u8>);

@@ -19,22 +19,16 @@ use crate::unpack::UnpackError;
 /// Why an image could not be pulled. The texts are those of upstream where it has them.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// The reference is invalid.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// The registries configuration is invalid.
     #[error(transparent)]
     Registries(#[from] RegistriesError),
-    /// A tag could not be resolved.
     #[error("error creating image source")]
     Resolve(#[source] SourceError),
-    /// The image could not be fetched.
     #[error("error copying image")]
     Copy(#[source] CopyError),
-    /// The image was refused while it was unpacked.
     #[error("error unpacking image")]
     Unpack(#[from] UnpackError),
-    /// The files could not be read back or cached.
     #[error("error storing image")]
     Store(#[source] io::Error),
     /// A catalog image does not have the label that says where its content is.
@@ -48,7 +42,6 @@ pub enum PullError {
     /// The label's value is not a directory of the image.
     #[error("label {} does not name a directory of the image: {}", quote(LABEL), shown(.0))]
     LabelDirectory(String),
-    /// The whole pull took too long.
     #[error("pulling took longer than {0:?}")]
     Timeout(Duration),
 }
@@ -68,10 +61,8 @@ pub enum SourceError {
 /// Why an endpoint did not serve a manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// The registries configuration forbids it.
     #[error("registry {0} is blocked by the registries configuration")]
     Blocked(String),
-    /// Its certificates cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The registry cannot be reached, or does not respond as a registry.
@@ -88,19 +79,15 @@ pub enum CopyError {
     /// No endpoint serves the digest.
     #[error("initializing source docker://{0}")]
     Source(String, #[source] SourceError),
-    /// The signature policy forbids it.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The manifest, index or configuration cannot be used.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The manifest for the platform, a blob or the signatures cannot be fetched.
     #[error("reading {0}")]
     Request(String, #[source] RequestError),
-    /// The configuration of signature lookups cannot be read.
     #[error(transparent)]
     Attachments(#[from] AttachmentsError),
-    /// A blob cannot be written to a temporary file.
     #[error("writing a temporary file")]
     Spool(#[source] io::Error),
 }

@@ -48,7 +48,6 @@ const CHUNKS_IN_FLIGHT: usize = 16;
 pub struct PullConfig {
     /// Configuration of mirrors, blocked and insecure registries.
     pub registries: RegistriesPaths,
-    /// The signature policy.
     pub policy: PolicyPath,
     /// Certificates of registries, and client certificates.
     pub certificates: CertificateDirs,
@@ -56,9 +55,7 @@ pub struct PullConfig {
     pub auth: AuthFiles,
     /// Which image of an index to pull.
     pub platform: Platform,
-    /// Limits for catalog images.
     pub catalog: Limits,
-    /// Limits for bundle images.
     pub bundle: Limits,
 }
 
@@ -95,7 +92,6 @@ impl PullConfig {
 /// The progress of a pull or another transfer, in bytes.
 #[derive(Debug, Default)]
 pub struct Transfer {
-    /// The transferred bytes.
     pub done: AtomicU64,
     /// The total number of bytes, as far as known.
     pub total: AtomicU64,
@@ -131,7 +127,6 @@ struct Found {
 }
 
 impl Resolved {
-    /// Returns the requested reference.
     pub fn requested(&self) -> &ImageRef {
         &self.requested
     }
@@ -391,7 +386,6 @@ impl Image {
         self.suits
     }
 
-    /// Returns the labels in the image configuration.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.config.labels
     }

@@ -33,7 +33,6 @@ const GIVEN: &str = "of the cluster";
 /// Paths of the configuration, which is read again for each pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistriesPaths {
-    /// Path of the main file.
     pub file: PathBuf,
     /// Directory whose `*.conf` files are read after it, in the order of their names.
     pub drop_ins: Option<PathBuf>,
@@ -62,10 +61,8 @@ impl Default for RegistriesPaths {
     }
 }
 
-/// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistriesError {
-    /// A file or directory that exists cannot be read.
     #[error(transparent)]
     Read(#[from] FileError),
     /// A file is not valid TOML, or a setting in it is invalid; holds the file, the line and why.
@@ -88,7 +85,6 @@ pub struct Endpoint {
     pub blocked: Option<String>,
 }
 
-/// The merged configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registries {
     /// Entries by prefix; a later file replaces the entry of an earlier one.

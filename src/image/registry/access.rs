@@ -10,10 +10,8 @@ use super::error::RequestError;
 use super::request::host;
 use crate::keyring::{Choice, Origin};
 
-/// The access to a registry.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
-    /// The credential.
     pub(crate) choice: Choice,
     /// The directories of its CAs, in addition to those of the system.
     pub(crate) certificates: Vec<PathBuf>,

@@ -9,7 +9,6 @@ use reqwest::Url;
 use crate::digest::Digest;
 use crate::shown::said;
 
-/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// No response: no connection, no valid certificate, or a connection that broke.
@@ -21,13 +20,10 @@ pub enum RequestError {
         url: String,
         /// Text of the innermost cause.
         text: String,
-        /// Whether a time limit passed.
         timed_out: bool,
     },
-    /// The registry responded with an error.
     #[error("{}", answered(*status, from, text))]
     Answer {
-        /// HTTP status code.
         status: u16,
         /// Host and port of who responded.
         from: String,
@@ -36,16 +32,13 @@ pub enum RequestError {
         /// Delay that the registry asks for before a retry.
         retry_after: Option<Duration>,
     },
-    /// The token service refused the request or failed.
     #[error("unable to retrieve auth token")]
     Token(#[source] Box<Self>),
-    /// The response of the token service holds no token.
     #[error("the token service's answer holds no token")]
     NoToken,
     /// A token service, a redirect or an answer is not one that is accepted.
     #[error("{0}")]
     Refused(String),
-    /// Content is not what was requested.
     #[error("content has {0}")]
     Content(String),
     /// The receiver of a download is gone; its own error says why.
@@ -53,12 +46,7 @@ pub enum RequestError {
     Stopped,
     /// An error, and what a person needs to do something about it.
     #[error("{} ({note})", Chain(cause.as_ref()))]
-    Explained {
-        /// The error.
-        cause: Box<Self>,
-        /// A further note.
-        note: String,
-    },
+    Explained { cause: Box<Self>, note: String },
 }
 
 impl RequestError {
@@ -103,7 +91,6 @@ impl RequestError {
         }
     }
 
-    /// Returns how long the registry asked us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Answer { retry_after, .. } => *retry_after,

@@ -54,7 +54,6 @@ pub(crate) struct Session {
     /// URL of the registry: scheme and host.
     base: String,
     repository: String,
-    /// The actions of a token.
     actions: &'static str,
     insecure: bool,
     access: Access,

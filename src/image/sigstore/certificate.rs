@@ -30,7 +30,6 @@ const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// `rfc822Name` of a `GeneralName`.
 const EMAIL: u8 = 0x81;
 
-/// Certificates of CAs.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorities {
     roots: Vec<CertificateDer<'static>>,
@@ -123,7 +122,6 @@ impl Authorities {
 }
 
 impl Leaf {
-    /// Returns the email addresses it was issued for.
     pub(crate) fn emails(&self) -> Vec<&str> {
         let list = self.extension(SUBJECT_ALTERNATIVE_NAME).and_then(elements);
         let names = list.as_deref().and_then(|list| elements(list.first()?.content));
@@ -144,7 +142,6 @@ impl Leaf {
         }
     }
 
-    /// Returns whether it was issued for a host.
     pub(crate) fn is_of_host(&self, host: &str) -> bool {
         let (Ok(host), Ok(certificate)) =
             (ServerName::try_from(host), EndEntityCert::try_from(&self.der))

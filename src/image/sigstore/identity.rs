@@ -25,12 +25,17 @@ pub(crate) enum Identity {
     MatchRepoDigestOrExact {},
     /// Any name of the image's repository.
     MatchRepository {},
-    /// This name.
-    ExactReference { docker_reference: Exact },
-    /// Any name of this repository.
-    ExactRepository { docker_repository: Named },
+    ExactReference {
+        docker_reference: Exact,
+    },
+    ExactRepository {
+        docker_repository: Named,
+    },
     /// As `MatchRepoDigestOrExact`, after one beginning of the image's name became another.
-    RemapIdentity { prefix: Prefix, signed_prefix: Prefix },
+    RemapIdentity {
+        prefix: Prefix,
+        signed_prefix: Prefix,
+    },
 }
 
 impl Default for Identity {
@@ -89,7 +94,6 @@ impl TryFrom<String> for Prefix {
 /// The name that an image has to be signed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// This one.
     Name(ImageRef),
     /// One of this repository, with a tag or a digest.
     Version(String),

@@ -12,7 +12,6 @@ const ECDSA: [&dyn VerificationAlgorithm; 3] =
     [&ECDSA_P256_SHA256_ASN1, &ECDSA_P384_SHA256_ASN1, &ECDSA_P521_SHA256_ASN1];
 const OTHERS: [&dyn VerificationAlgorithm; 2] = [&RSA_PKCS1_2048_8192_SHA256, &ED25519];
 
-/// A public key.
 #[derive(Debug, Clone)]
 pub(crate) struct PublicKey {
     key: ParsedPublicKey,
@@ -31,7 +30,6 @@ impl PublicKey {
         }
     }
 
-    /// Reads a `SubjectPublicKeyInfo`.
     pub(crate) fn from_der(info: &[u8]) -> Option<Self> {
         let read = |algorithm: &&'static dyn VerificationAlgorithm| {
             ParsedPublicKey::new(*algorithm, info).ok()
@@ -49,7 +47,6 @@ impl PublicKey {
         self.is_ecdsa
     }
 
-    /// Returns its `SubjectPublicKeyInfo`.
     pub(crate) fn der(&self) -> &[u8] {
         &self.der
     }

@@ -40,7 +40,6 @@ const CHAIN: &str = "dev.sigstore.cosign/chain";
 /// A signature as a registry gives it: nothing of it is trusted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attachment {
-    /// The signed content.
     pub(crate) payload: Vec<u8>,
     /// The signature, and what stands beside it.
     pub(crate) annotations: BTreeMap<String, String>,
@@ -49,11 +48,9 @@ pub(crate) struct Attachment {
 /// The required signers, and the name.
 #[derive(Debug, Clone)]
 pub(crate) struct Trust {
-    /// The signers.
     pub(crate) signers: Signers,
     /// Keys of logs; with any, one of them has to have the signature.
     pub(crate) logs: Vec<PublicKey>,
-    /// For which name.
     pub(crate) identity: Identity,
 }
 

@@ -15,9 +15,7 @@ const TYPE: &str = "cosign container image signature";
 /// A payload, whose signature was verified already.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// The digest of the manifest.
     pub(crate) digest: Digest,
-    /// The name that the image was signed for.
     pub(crate) name: String,
 }
 

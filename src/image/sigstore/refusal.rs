@@ -14,7 +14,6 @@ const SIGNER: &str =
 #[error("{text}")]
 pub struct SignatureError {
     text: Cow<'static, str>,
-    /// What to do about it.
     pub(crate) remedy: &'static str,
 }
 

@@ -78,12 +78,10 @@ struct Content {
     content: String,
 }
 
-/// The subject of an entry.
 pub(crate) struct Subject<'a> {
     /// The DER of the signer's key or certificate.
     pub(crate) signer: &'a [u8],
     pub(crate) signature: &'a [u8],
-    /// The signed content.
     pub(crate) payload: &'a [u8],
 }
 

@@ -38,16 +38,13 @@ impl LayerSource for File {
     }
 }
 
-/// One layer of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer<S> {
-    /// The bytes of the blob.
     pub source: S,
     /// Digest of the decompressed bytes, as the image configuration lists it.
     pub diff_id: Option<Digest>,
 }
 
-/// The result of unpacking an image.
 #[derive(Debug)]
 pub struct Unpacked {
     /// The files, by their path in the image.
@@ -68,7 +65,6 @@ pub enum UnpackError {
 }
 
 impl UnpackError {
-    /// Returns whether the image is larger than it may be.
     pub fn is_of_size(&self) -> bool {
         let (Self::At(_, refusal) | Self::Kept(refusal)) = self;
         match refusal {
@@ -82,16 +78,13 @@ impl UnpackError {
     }
 }
 
-/// A reason to refuse an image.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It is larger than it may be.
     #[error("{0}")]
     TooLarge(String),
     /// It holds what is not read.
     #[error("{0}")]
     Refused(Cow<'static, str>),
-    /// An archive is not read.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }

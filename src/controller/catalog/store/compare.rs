@@ -9,10 +9,6 @@ use super::{Content, Staged};
 
 impl Staged {
     /// Returns the changes in packages of the served content. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// If one of the two cannot be read from the disk.
     pub fn changes(&self, served: &Content) -> io::Result<Vec<PackageDiff>> {
         let (old, new) = (served.index(), self.content.index());
         let names: BTreeSet<&str> = old.packages().chain(new.packages()).collect();

@@ -88,16 +88,12 @@ pub struct Staged {
 /// A form in which content can be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// JSON lines.
     Identity,
-    /// The same, compressed with gzip.
     Gzip,
-    /// The same, compressed with zstd.
     Zstd,
 }
 
 impl Content {
-    /// Returns where the content came from.
     pub fn origin(&self) -> &Origin {
         &self.record.origin
     }
@@ -108,7 +104,6 @@ impl Content {
         reference.rsplit_once('@').map_or(reference, |(_, digest)| digest)
     }
 
-    /// Returns when the content was stored.
     pub fn stored(&self) -> Timestamp {
         self.record.stored
     }
@@ -123,7 +118,6 @@ impl Content {
         self.record.findings.as_ref()
     }
 
-    /// Returns where each blob stands.
     pub fn index(&self) -> &BlobIndex {
         &self.record.index
     }

@@ -30,18 +30,14 @@ use crate::telemetry::Metrics;
 const MIN_COMPRESSED_BYTES: u64 = 1024;
 const JSON_LINES: &str = "application/jsonl";
 
-/// The state of the endpoints.
 #[derive(Debug, Clone)]
 pub struct Catalogs {
-    /// The store of contents.
     pub store: Arc<Store>,
-    /// The metrics of requests.
     pub metrics: Metrics,
     /// Whether `/metas` is served.
     pub metas: bool,
 }
 
-/// Returns the routes of the catalog server.
 pub fn routes(catalogs: Catalogs) -> Router {
     Router::new().fallback(answer).with_state(Arc::new(catalogs))
 }
@@ -134,7 +130,6 @@ fn found(catalogs: &Catalogs, target: &Target, request: &Request) -> Result<Answ
     })
 }
 
-/// The answer to a request.
 enum Answer {
     /// `/all`: like a static file.
     All(Arc<Content>),
