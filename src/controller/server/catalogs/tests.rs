@@ -292,6 +292,7 @@ async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed
 #[case("schema=olm.package", &["p", "q"])]
 #[case("package=p", &["c", "b"])]
 #[case("schema=olm.bundle&package=p&name=b", &["b"])]
+#[case("name=q", &["q"])]
 #[case("schema=", &["p", "c", "b", "q"])]
 #[case("schema=olm.bundle&&schema=x", &["b"])]
 #[case("name=none", &[])]

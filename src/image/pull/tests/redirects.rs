@@ -12,11 +12,6 @@ fn tokens(asked: &Mutex<Vec<String>>) -> Vec<String> {
     asked.iter().filter(|path| path.starts_with("/token")).cloned().collect()
 }
 
-fn challenge(registry: &str) -> Answer {
-    let realm = format!("Bearer realm=\"http://{registry}/token\",service=\"s\"");
-    answer(401, "").with("WWW-Authenticate", realm)
-}
-
 // catalogs.md 8.3, deploying.md P23
 #[rstest]
 #[case::ping("/v2/", 302)]
@@ -159,15 +154,7 @@ async fn redirects_within_a_host_are_followed_with_credentials() {
             "/moved/t" => "/v2/r/manifests/t",
             other => other,
         };
-        honest(
-            &built,
-            &Request {
-                method: "GET".to_owned(),
-                path: path.to_owned(),
-                headers: BTreeMap::new(),
-                body: String::new(),
-            },
-        )
+        delivered(&built, path)
     });
     let scene = scene(&registry);
     scene.credential(user("p"));
