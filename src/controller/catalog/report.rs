@@ -74,18 +74,8 @@ pub(super) fn report(
             draft.examined(served, name, draft.generation);
             draft.put(texts::unpacked());
         }
-        Outcome::SwitchedOff => {
-            clear(&mut draft.status);
-            for said in texts::switched_off() {
-                draft.put(said);
-            }
-        }
-        Outcome::Removed => {
-            clear(&mut draft.status);
-            for said in texts::removed() {
-                draft.put(said);
-            }
-        }
+        Outcome::SwitchedOff => draft.clear(texts::switched_off()),
+        Outcome::Removed => draft.clear(texts::removed()),
         Outcome::Failed(error, served) => {
             match served {
                 Some(served) => {
@@ -149,16 +139,6 @@ fn polled(
     }
 }
 
-/// Nothing is served. What was taken last is still what newer content is compared with.
-fn clear(status: &mut ClusterCatalogStatus) {
-    status.resolved_source = None;
-    status.urls = None;
-    status.last_unpacked = None;
-    status.last_polled = None;
-    status.refreshed = None;
-    status.update = None;
-}
-
 /// A status that is written, and of which generation and when.
 struct Draft {
     status: ClusterCatalogStatus,
@@ -173,6 +153,18 @@ impl Draft {
 
     fn put_for(&mut self, generation: Option<i64>, statement: Statement) {
         statement.put(&mut self.status.conditions, generation, self.now);
+    }
+
+    /// Nothing is served. What was taken last is still what newer content is compared with.
+    fn clear(&mut self, said: impl IntoIterator<Item = Statement>) {
+        let status = &mut self.status;
+        status.resolved_source = None;
+        status.urls = None;
+        status.last_unpacked = None;
+        status.last_polled = None;
+        status.refreshed = None;
+        status.update = None;
+        said.into_iter().for_each(|statement| self.put(statement));
     }
 
     /// Sets the condition about the findings of the lint.

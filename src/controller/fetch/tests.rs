@@ -576,12 +576,3 @@ async fn a_replica_is_believed_by_its_ca_and_its_tag() {
     let refused = get(&format!("{plain}/catalogs/a"), "1").await.unwrap_err();
     assert!(refused.starts_with("error performing request: Get"), "{refused}");
 }
-
-#[test]
-fn looks_can_move_between_threads() {
-    fn is_send<T: Send>(_: &T) {}
-    let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
-    let catalogs = Catalogs::own(store);
-    is_send(&catalogs.known(&[], "p", None));
-}

@@ -126,8 +126,6 @@ async fn a_request_counts_when_its_body_was_read_or_dropped() {
 // catalogs.md H1, H2, H3
 #[rstest]
 #[case::root(Method::GET, "/", 404, "404 page not found\n")]
-#[case::no_endpoint(Method::GET, "/catalogs/acme/api/v1", 404, "404 page not found\n")]
-#[case::trailing_slash(Method::GET, "/catalogs/acme/api/v1/all/", 404, "404 page not found\n")]
 #[case::unknown(Method::GET, "/catalogs/none/api/v1/all", 404, "404 Not Found\n")]
 #[case::unknown_metas(Method::GET, "/catalogs/none/api/v1/metas", 404, "404 Not Found\n")]
 #[case::parameter_before_existence(
@@ -139,7 +137,6 @@ async fn a_request_counts_when_its_body_was_read_or_dropped() {
 #[case::parameter(Method::GET, "/catalogs/acme/api/v1/metas?version=1", 400, "400 Bad Request\n")]
 #[case::post(Method::POST, "/catalogs/acme/api/v1/all", 405, "Method Not Allowed\n")]
 #[case::bad_name(Method::GET, "/catalogs/Foo_Bar/api/v1/all", 400, "invalid catalog name: ")]
-#[case::slash(Method::GET, "/catalogs/a%2Fb/api/v1/all", 400, "invalid catalog name: ")]
 #[case::options(Method::OPTIONS, "/catalogs/acme/api/v1/metas", 405, "Method Not Allowed\n")]
 #[tokio::test]
 async fn refusals(
