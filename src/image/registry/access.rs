@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use olm_core::error::quote;
 
 use super::error::RequestError;
-use super::request::host;
+use super::request::{host, url};
 use crate::keyring::{Choice, Origin};
 
 #[derive(Debug, Clone)]
@@ -36,7 +36,11 @@ impl Access {
             // A token service got the same credential as the registry that names it.
             RequestError::Token(cause) => self.refused(cause),
             // Where only blobs are stored no credential was sent.
-            RequestError::Answer { from, .. } if *from == host(base) => self.refused(error),
+            RequestError::Answer { from, .. }
+                if url(base).is_ok_and(|base| *from == host(base.as_str())) =>
+            {
+                self.refused(error)
+            }
             RequestError::Transport { text, .. } if text.contains("UnknownIssuer") => {
                 let places = self.certificates.iter();
                 let places = places.map(|place| quote(&place.display().to_string()));
@@ -117,6 +121,8 @@ mod tests {
         let note = " (no credential: no source is configured)";
         assert_eq!(said(answered(401, "h.io")), format!("401 from h.io: no{note}"));
         assert_eq!(said(answered(403, "cdn.io")), "403 from cdn.io: no");
+        let named = access().explain(answered(401, "h.io"), "https://H.io:443");
+        assert_eq!(named.to_string(), format!("401 from h.io: no{note}"));
         let token = RequestError::Token(Box::new(answered(401, "auth.io")));
         let want = format!("unable to retrieve auth token: 401 from auth.io: no{note}");
         assert_eq!(said(token), want);
