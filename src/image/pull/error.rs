@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use olm_api::keys::name::CATALOG_CONFIGS_LABEL as LABEL;
-use olm_core::error::{MAX_RETRY_AFTER, quote};
+use olm_core::error::{Chain, MAX_RETRY_AFTER, quote};
 
 use crate::attachments::AttachmentsError;
 use crate::manifest::ManifestError;
@@ -52,10 +52,14 @@ pub enum SourceError {
     /// The only endpoint failed.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// All mirrors and the origin failed: `[reference: error]` of each mirror, one per line, then the
-    /// reference at the origin and its error.
-    #[error("(Mirrors also failed: {0}): {1}")]
-    All(String, String, #[source] EndpointError),
+    /// All mirrors and the origin failed, each with its reference.
+    #[error("(Mirrors also failed: {mirrors}): {1}", mirrors = listed(.0))]
+    All(Vec<(String, EndpointError)>, String, #[source] EndpointError),
+}
+
+fn listed(mirrors: &[(String, EndpointError)]) -> String {
+    let mirrors = mirrors.iter().map(|(at, error)| format!("[{at}: {}]", Chain(error)));
+    mirrors.collect::<Vec<_>>().join("\n")
 }
 
 /// Why an endpoint did not serve a manifest.
@@ -152,12 +156,17 @@ impl PullError {
         }
     }
 
-    /// Returns why the last endpoint that was asked did not serve the manifest: mirrors fail where the
-    /// origin is the last.
+    /// Returns why the last endpoint that was asked did not serve the manifest: the origin, unless it is
+    /// blocked and a mirror is not.
     pub fn endpoint(&self) -> Option<&EndpointError> {
         match self {
             Self::Resolve(source) | Self::Copy(CopyError::Source(_, source)) => match source {
-                SourceError::Endpoint(endpoint) | SourceError::All(.., endpoint) => Some(endpoint),
+                SourceError::Endpoint(endpoint) => Some(endpoint),
+                SourceError::All(mirrors, _, origin) => {
+                    let mirrors = mirrors.iter().rev().map(|(_, mirror)| mirror);
+                    let mut asked = std::iter::once(origin).chain(mirrors);
+                    asked.find(|it| !matches!(it, EndpointError::Blocked(_))).or(Some(origin))
+                }
             },
             _ => None,
         }

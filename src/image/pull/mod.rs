@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use olm_core::error::{Chain, without_path};
+use olm_core::error::without_path;
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::auth::Credentials;
@@ -298,9 +298,7 @@ impl Puller {
         if failed.is_empty() {
             return Ok(Err(source.into()));
         }
-        let mirrors = failed.iter().map(|(at, err)| format!("[{at}: {}]", Chain(err)));
-        let mirrors = mirrors.collect::<Vec<_>>().join("\n");
-        Ok(Err(SourceError::All(mirrors, origin, source)))
+        Ok(Err(SourceError::All(failed, origin, source)))
     }
 
     async fn ask(&self, endpoint: Endpoint) -> Result<Found, EndpointError> {

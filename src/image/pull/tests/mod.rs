@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Mutex;
 
+use olm_core::error::Chain;
 use rstest::rstest;
 
 use super::*;
@@ -312,6 +313,30 @@ async fn broken_download_is_taken_up_again(#[case] honors_range: bool) {
     } else {
         assert!(scene.text().await.ends_with("did not resume the interrupted download"));
     }
+}
+
+// As on a cluster whose mirrors replace their source: nobody but a mirror was asked.
+#[rstest]
+#[case::absent(404, true)]
+#[case::busy(429, false)]
+#[tokio::test]
+async fn of_a_blocked_registry_the_mirror_decides(#[case] status: u16, #[case] absent: bool) {
+    let mirror = serve(move |request| match request.path.as_str() {
+        "/v2/" => answer(200, ""),
+        _ => answer(status, "").with("Retry-After", "86400"),
+    });
+    let scene = scene(&mirror);
+    let text = format!(
+        "[[registry]]\nlocation = \"origin.lab\"\nblocked = true\n\
+         [[registry.mirror]]\nlocation = \"{mirror}\"\ninsecure = true\n"
+    );
+    std::fs::write(&scene.puller.config.registries.file, text).unwrap();
+    let error = scene.puller.probe(&"origin.lab/r:t".parse().unwrap()).await.unwrap_err();
+    assert_eq!(error.is_not_found(), absent);
+    assert_eq!(error.retry_after(), Some(Duration::from_mins(15)));
+    let text = Chain(&error).to_string();
+    let want = "origin.lab/r:t: registry origin.lab is blocked by the registries configuration";
+    assert!(text.contains("(Mirrors also failed: [") && text.ends_with(want), "{text}");
 }
 
 #[tokio::test]
