@@ -46,7 +46,6 @@ impl Proxies {
         VARIABLES.into_iter().any(|name| value(name).is_some())
     }
 
-    /// Returns those of the environment.
     fn of_environment() -> Result<Self, ProxyError> {
         let of = |name| match variable(name)? {
             Some(proxy) => Ok(Some(proxy)),
@@ -107,7 +106,6 @@ fn value(name: &str) -> Option<String> {
     values.flatten().find(|value| !value.is_empty())
 }
 
-/// Returns the proxy that a variable of the environment names.
 fn variable(name: &'static str) -> Result<Option<Url>, ProxyError> {
     value(name).map(|value| url(name, &value)).transpose()
 }

@@ -74,7 +74,6 @@ pub(crate) fn client(
     proxies.on(builder)?.build().map_err(TrustError::Client)
 }
 
-/// Returns the directories with certificates for `host`.
 pub(crate) fn places(dirs: &CertificateDirs, host: &str) -> Vec<PathBuf> {
     match &dirs.only {
         Some(only) => vec![only.clone()],

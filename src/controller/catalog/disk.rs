@@ -34,7 +34,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Wraps what the system says about `action`.
     pub fn disk(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Disk(action, without_path(source))
     }

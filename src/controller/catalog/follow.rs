@@ -40,7 +40,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The interval of checks whether the wait is over.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The shared state of a follower's reconciles.
 struct Follower {
     ctx: Arc<Context>,
     /// Another replica, as status.urls names it.

@@ -213,7 +213,6 @@ pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// Everything known about stored content besides its lines.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) origin: Origin,
@@ -221,7 +220,6 @@ pub(super) struct Record {
     /// CRC-32 of the uncompressed lines.
     pub(super) checksum: u32,
     pub(super) dropped: usize,
-    /// Its findings, if it was examined.
     pub(super) findings: Option<Tally>,
     pub(super) index: BlobIndex,
 }

@@ -26,11 +26,8 @@ pub(super) struct Wanted {
 pub(super) struct Memory {
     /// Identity of the object: another one of the same name has taken nothing yet.
     pub(super) uid: Option<String>,
-    /// Generation it was for.
     pub(super) generation: Option<i64>,
-    /// The image that was asked for.
     pub(super) wanted: Wanted,
-    /// The content that was accepted last.
     pub(super) taken: Option<CatalogTakenStatus>,
     /// The time of the last request to the registry.
     pub(super) polled: Instant,

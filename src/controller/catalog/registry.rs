@@ -22,7 +22,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Pause before it is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 
-/// The registry access for the images of one catalog.
 pub(super) struct Registry<'a> {
     ctx: &'a Arc<Context>,
     catalog: &'a ClusterCatalog,
@@ -179,7 +178,6 @@ fn pull(error: PullError) -> CatalogError {
     CatalogError::Pull(Box::new(error))
 }
 
-/// Returns the origin of the stored content.
 pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timestamp) -> Origin {
     Origin {
         catalog: catalog.name_any(),

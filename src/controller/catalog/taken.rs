@@ -13,9 +13,7 @@ use super::plan::{Memory, Wanted, repository_of};
 /// The status of a catalog's content after its image was checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Looked {
-    /// Newer content that is held back.
     pub(super) held: Option<CatalogUpdateStatus>,
-    /// The content that was accepted last.
     pub(super) taken: Option<CatalogTakenStatus>,
     /// When the registry was asked, and the value of annotation `refresh` then.
     pub(super) polled: Option<(Timestamp, Option<String>)>,

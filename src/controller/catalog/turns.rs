@@ -12,7 +12,6 @@ const ALL: usize = 4;
 /// The same from one registry.
 const OF_ONE: usize = 3;
 
-/// The pulls of catalogs.
 #[derive(Debug)]
 pub(super) struct Turns {
     all: Arc<Semaphore>,

@@ -16,7 +16,6 @@ use super::index::{BlobIndex, IndexError, Origin, Record, whole_seconds};
 /// Bytes of lines written at once.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Writes one folder.
 pub(super) struct Writer {
     lines: io::BufWriter<GrowingFile>,
     writing: Writing,

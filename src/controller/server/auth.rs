@@ -77,7 +77,6 @@ pub struct Reviewer {
     asking: [tokio::sync::Mutex<()>; AT_ONCE],
 }
 
-/// Why a request is not answered.
 type Refusal = (StatusCode, String);
 
 fn unauthorized() -> Refusal {

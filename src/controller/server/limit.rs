@@ -177,7 +177,6 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Judges an attempt to write.
     fn written<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -51,7 +51,6 @@ impl Limits {
     pub const HEALTH: Self = Self { listener: "health", per_address: 64, ..Self::METRICS };
 }
 
-/// The connections there are.
 pub(super) struct Places {
     pub(super) limits: Limits,
     metrics: Metrics,

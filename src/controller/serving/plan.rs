@@ -41,7 +41,6 @@ const LEARN: SignedDuration = SignedDuration::from_hours(1);
 /// Secret.
 const LAG: SignedDuration = SignedDuration::from_hours(1);
 
-/// A change by the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// Nothing of it could be used.
@@ -52,11 +51,9 @@ pub(super) enum Change {
 }
 
 pub(super) struct Plan {
-    /// The CAs as they should be.
     pub(super) authority: Authority,
     /// Why the Secret has to be written, if it has.
     pub(super) change: Option<Change>,
-    /// The time of the next action.
     pub(super) next: Timestamp,
 }
 
@@ -65,7 +62,6 @@ pub(super) struct Leaf {
     pub(super) certificate: CertificateDer<'static>,
     pub(super) key: PrivateKeyDer<'static>,
     pub(super) validity: Validity,
-    /// The time of its replacement.
     pub(super) due: Timestamp,
     ca: String,
     names: Vec<String>,

@@ -238,7 +238,6 @@ fn source(path: Option<String>, data: Option<Data>) -> Result<Option<Source>, &'
     if found.is_empty() { Ok(last) } else { Err("certificates are given as a path and as data") }
 }
 
-/// Returns every source that is set.
 fn sources(
     path: Option<String>,
     paths: Option<Vec<String>>,

@@ -68,7 +68,6 @@ fn settings(root: &Table<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Reads a `[[registry]]` table.
 fn registry(table: Table<'_>) -> Result<Registry, Fault> {
     let (written, place) = (table.text("prefix")?, table.text("location")?);
     let location = trimmed(&place)?;

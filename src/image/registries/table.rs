@@ -91,7 +91,6 @@ impl<'t> Table<'t> {
         tables.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Returns the table of `key`, if there is one.
     pub(super) fn table(&self, key: &str) -> Result<Option<Self>, Fault> {
         let Some((name, value)) = self.member(key)? else { return Ok(None) };
         let table = self.inner(value);

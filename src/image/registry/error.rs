@@ -62,7 +62,6 @@ impl RequestError {
         Self::Refused(format!("redirect from {from} to {to} refused: {why}"))
     }
 
-    /// An answer is larger than its limit.
     pub(super) fn too_large(limit: u64) -> Self {
         Self::Refused(format!("answer is larger than {limit} bytes"))
     }
@@ -72,17 +71,14 @@ impl RequestError {
         Self::Content(format!("{got} bytes, expected {want}"))
     }
 
-    /// Content has another digest than the requested one.
     pub(super) fn digest(got: &Digest, want: &dyn Display) -> Self {
         Self::Content(format!("digest {got}, expected {want}"))
     }
 
-    /// Returns whether the server answered that there is no such thing.
     pub(crate) fn is_not_found(&self) -> bool {
         self.status() == Some(404)
     }
 
-    /// Returns the status that the server answered with.
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Answer { status, .. } => Some(*status),

@@ -54,7 +54,6 @@ pub(crate) struct Trust {
     pub(crate) identity: Identity,
 }
 
-/// The allowed signers.
 #[derive(Debug, Clone)]
 pub(crate) enum Signers {
     /// The owners of these keys.
@@ -184,7 +183,6 @@ impl Attachment {
         found.ok_or_else(|| SignatureError::form(format!("it has no annotation {name}")))
     }
 
-    /// Returns the only certificate of the signer.
     fn certificate(&self) -> Result<Vec<u8>, SignatureError> {
         let pem = self.annotation(CERTIFICATE)?.as_bytes();
         match certificate::certificates(pem).as_deref() {

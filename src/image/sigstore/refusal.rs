@@ -23,12 +23,10 @@ impl SignatureError {
         Self { text: text.into(), remedy: SIGN }
     }
 
-    /// No entry of a log proves it.
     pub(super) fn entry(text: &'static str) -> Self {
         Self { text: text.into(), remedy: LOG }
     }
 
-    /// Somebody else made it.
     pub(super) fn signer(text: impl Into<Cow<'static, str>>) -> Self {
         Self { text: text.into(), remedy: SIGNER }
     }
@@ -46,7 +44,6 @@ impl SignatureError {
         Self { text, remedy: "sign it again with a valid certificate" }
     }
 
-    /// It signs the image under another name.
     pub(super) fn name(text: String) -> Self {
         let remedy = "name the image as it was signed, or set signedIdentity (cosign signs for a name \
                       without a tag: matchRepository)";

@@ -19,18 +19,15 @@ const ZSTD_LEVEL: i32 = 3;
 /// Bytes compressed at once.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// The place of forms.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) folder: PathBuf,
     pub(super) room: Room,
 }
 
-/// One compressed form.
 #[derive(Debug, Default)]
 pub(super) struct Form {
     begun: AtomicBool,
-    /// The file and its length.
     pub(super) made: OnceLock<(NamedTempFile, u64)>,
 }
 

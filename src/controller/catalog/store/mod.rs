@@ -113,7 +113,6 @@ impl Content {
         self.record.dropped
     }
 
-    /// Returns the findings about the content, if it was examined.
     pub fn findings(&self) -> Option<&Tally> {
         self.record.findings.as_ref()
     }
@@ -225,7 +224,6 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns the content of a catalog, or nothing if it has none.
     pub fn content(&self, catalog: &str) -> Option<Arc<Content>> {
         self.contents.get(catalog)
     }
@@ -237,7 +235,6 @@ impl Store {
         (content.origin().uid == uid).then_some(content)
     }
 
-    /// Returns the names of all catalogs that have content.
     pub fn catalogs(&self) -> Vec<String> {
         let mut names = self.contents.keys();
         names.sort();
@@ -320,7 +317,6 @@ impl Store {
         Ok(content)
     }
 
-    /// Returns a receiver that changes whenever content was placed.
     pub fn placements(&self) -> watch::Receiver<u64> {
         self.placed.subscribe()
     }
