@@ -62,7 +62,7 @@ pub async fn pull_bundle(
         return Ok(BundleImage { image: resolved.image().clone(), files });
     }
     let wanted = BUNDLE_DIRECTORIES.map(str::to_owned);
-    let (_, unpacked) = puller.pull(&resolved, &wanted, &puller.config().bundle).await?;
+    let unpacked = puller.pull(&resolved, &wanted, &puller.config().bundle).await?;
     let files = blocking(move || {
         let files = unpacked.files.to_map()?;
         if let Some((path, room)) = place {

@@ -7,14 +7,12 @@ pub use olm_api::keys::name::CATALOG_CONFIGS_LABEL as CONFIGS_LABEL;
 
 use crate::files::Files;
 use crate::pull::{PullError, Puller, Resolved, within};
-use crate::reference::ImageRef;
 
 /// Label of older catalogs, which hold an `SQLite` database.
 pub const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
 
 #[derive(Debug)]
 pub struct CatalogImage {
-    pub image: ImageRef,
     /// Directory that the label names, without slashes at its ends; empty for the whole image.
     pub directory: String,
     /// The files below it, by their path from the root of the image (`configs/pkg/catalog.yaml`).
@@ -37,7 +35,6 @@ pub async fn pull_catalog(puller: &Puller, resolved: &Resolved) -> Result<Catalo
     let directory = clean(value).ok_or_else(|| PullError::LabelDirectory(value.clone()))?;
     let unpacked = image.unpack(std::slice::from_ref(&directory), limits).await?;
     Ok(CatalogImage {
-        image: resolved.image().clone(),
         directory_missing: !unpacked.missing.is_empty(),
         directory,
         files: unpacked.files,

@@ -7,7 +7,7 @@ use crate::keyring::{Choice, Origin};
 use crate::layout::{Layout, LayoutError};
 use crate::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use crate::proxies::Proxies;
-use crate::reference::{ImageRef, ReferenceError};
+use crate::reference::ImageRef;
 use crate::registries::Endpoint;
 use crate::registry::{Access, RequestError, Session};
 use crate::trust::{self, CertificateDirs, TrustError};
@@ -27,8 +27,6 @@ pub enum PushError {
     Refused(String),
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    #[error(transparent)]
-    Reference(#[from] ReferenceError),
     #[error("pushing {image}")]
     Registry {
         image: String,
@@ -95,8 +93,8 @@ pub async fn push_layout(
         let digest = Digest::sha256(&manifest.bytes).to_string();
         pusher.manifest(&digest, &manifest.bytes, OCI_IMAGE_MEDIA_TYPE).await?;
         if let Some((image, index)) = &manifest.referrers {
-            let tag = to.with_tag(&image.to_string().replace(':', "-"))?;
-            pusher.manifest(&tag.version(), index, OCI_IMAGE_INDEX_MEDIA_TYPE).await?;
+            let tag = image.to_string().replace(':', "-");
+            pusher.manifest(&tag, index, OCI_IMAGE_INDEX_MEDIA_TYPE).await?;
         }
     }
     pusher.named(&contents.index, OCI_IMAGE_INDEX_MEDIA_TYPE).await

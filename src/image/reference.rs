@@ -101,11 +101,6 @@ impl ImageRef {
         Self { tag: None, digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns the reference to `tag` in the same repository, without a digest.
-    pub fn with_tag(&self, tag: &str) -> Result<Self, ReferenceError> {
-        format!("{}:{tag}", self.name()).parse()
-    }
-
     /// Parses a reference as other tools write it, with or without a version: without a registry it
     /// is one of `docker.io`, and without a namespace there of `library`.
     ///

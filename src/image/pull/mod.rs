@@ -265,10 +265,8 @@ impl Puller {
         resolved: &Resolved,
         wanted: &[String],
         limits: &Limits,
-    ) -> Result<(Image, Unpacked), PullError> {
-        let image = within(limits.pull, self.image(resolved)).await?;
-        let unpacked = image.unpack(wanted, limits).await?;
-        Ok((image, unpacked))
+    ) -> Result<Unpacked, PullError> {
+        within(limits.pull, self.image(resolved)).await?.unpack(wanted, limits).await
     }
 
     async fn find(&self, image: &ImageRef) -> Result<Result<Found, SourceError>, PullError> {

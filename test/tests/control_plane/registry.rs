@@ -96,7 +96,7 @@ async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
         assert_eq!(resolved.digest(), &built.digest(), "{tag}");
         let pulled = pull_catalog(&scene.puller, &resolved).await.unwrap();
         assert_eq!(
-            pulled.image.to_string(),
+            resolved.image().to_string(),
             format!("{}/registry-test/forms@{}", scene.registry, built.digest())
         );
         assert_eq!(pulled.files.to_map().unwrap(), files("data"), "{tag}");

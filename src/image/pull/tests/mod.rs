@@ -166,7 +166,7 @@ impl Scene {
     async fn pull(&self) -> Result<Vec<u8>, PullError> {
         let resolved = self.puller.resolve(&self.image).await?;
         let wanted = ["configs".to_owned()];
-        let (_, unpacked) = self.puller.pull(&resolved, &wanted, &Limits::catalog()).await?;
+        let unpacked = self.puller.pull(&resolved, &wanted, &Limits::catalog()).await?;
         Ok(unpacked.files.to_map().unwrap().remove("configs/a.yaml").unwrap())
     }
 
