@@ -154,6 +154,7 @@ pub struct Plan {
 pub struct Step {
     /// Its name.
     pub bundle: String,
+    // With its release, as an approval names it.
     pub version: String,
     /// Its image as the catalog writes it.
     pub image: String,
@@ -222,7 +223,6 @@ impl Plan {
         let rights = proposed.rights.as_ref();
         let lacks = rights.map(|rights| rights.missing.clone()).unwrap_or_default();
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
-        let text = |key| recorded(key).unwrap_or_default().to_owned();
         let operator = parts::granted(old.iter(), new());
         let digest = plan_digest(proposed.extension, desired);
         let objects = changes::changes(old, &desired.phases);
@@ -231,10 +231,8 @@ impl Plan {
             extension: desired.extension.name.clone(),
             from: before.map(|before| Step::of(&before.bundle)),
             to: Step {
-                bundle: text(annotation::BUNDLE_NAME),
-                version: text(annotation::BUNDLE_VERSION),
-                image: text(annotation::BUNDLE_REFERENCE),
                 digest: recorded(annotation::BUNDLE_DIGEST).map(str::to_owned),
+                ..Step::of(&proposed.course.target)
             },
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
@@ -272,8 +270,9 @@ impl Plan {
 
 impl Step {
     fn of(bundle: &BundleRecord) -> Self {
-        let BundleRecord { name, version, image, .. } = bundle.clone();
-        Self { bundle: name, version, image, digest: None }
+        let version = bundle.version_release().map(|version| version.recorded());
+        let BundleRecord { name, version: written, image, .. } = bundle.clone();
+        Self { bundle: name, version: version.unwrap_or(written), image, digest: None }
     }
 }
 

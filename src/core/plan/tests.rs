@@ -46,8 +46,8 @@ fn objects(version: u8) -> Vec<Object> {
     all.into_iter().filter_map(Object::from_value).collect()
 }
 
-fn plan(annotations: &Value, known: bool) -> Plan {
-    plan_where(annotations, known, Ok(false))
+fn plan(annotations: &Value) -> Plan {
+    plan_where(annotations, true, Ok(false))
 }
 
 fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, String>) -> Plan {
@@ -115,7 +115,7 @@ fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, 
 // plugin.md 1.5, U39
 #[test]
 fn what_a_plan_writes_as_its_approval_is_bound_to_it() {
-    let plan = plan(&json!({}), true);
+    let plan = plan(&json!({}));
     let annotations = [(policy::APPROVE.to_owned(), plan.approval())].into();
     let read = Policy::of(&annotations, UpdatePolicy::MinorOnly).unwrap();
     for required in [false, true] {
@@ -124,10 +124,19 @@ fn what_a_plan_writes_as_its_approval_is_bound_to_it() {
     }
 }
 
+// resolution.md 4.2
+#[test]
+fn a_version_has_its_release_wherever_that_is_recorded() {
+    let apart = BundleRecord { release: Some("2".to_owned()), ..record("2.0.0") };
+    for bundle in [apart, record("2.0.0+2")] {
+        assert_eq!(Step::of(&bundle).version, "2.0.0+2");
+    }
+}
+
 // plugin.md 1.4, U36, U40
 #[test]
 fn a_plan_says_what_changes_and_what_holds_it() {
-    let plan = plan(&json!({}), true);
+    let plan = plan(&json!({}));
     insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
 }
 
@@ -156,7 +165,7 @@ fn a_change_that_the_api_server_refuses_is_named() {
 )]
 #[case::not_known(json!({}), false, &["policy"])]
 fn holds_are_named(#[case] annotations: Value, #[case] known: bool, #[case] want: &[&str]) {
-    let plan = plan(&annotations, known);
+    let plan = plan_where(&annotations, known, Ok(false));
     assert_eq!(plan.held_by.iter().copied().collect::<Vec<_>>(), want);
     assert_eq!(plan.unknown.len(), if known { 0 } else { 2 });
 }
@@ -165,13 +174,13 @@ fn holds_are_named(#[case] annotations: Value, #[case] known: bool, #[case] want
 #[test]
 fn more_rights_wait_for_the_approval_of_the_plan() {
     let asks = json!({"policy.olm.operatorframework.io/permission-increase": "RequireApproval"});
-    let first = plan(&asks, true);
+    let first = plan(&asks);
     assert_eq!(first.operator.added.len(), 1);
     assert!(first.held_by.contains("increase"));
-    let approved = |plan: &str| {
+    let approved = |by: &str| {
         let mut all = asks.clone();
-        all["policy.olm.operatorframework.io/approve"] = format!("2.0.0{plan}").into();
-        plan_held(&all)
+        all["policy.olm.operatorframework.io/approve"] = format!("2.0.0{by}").into();
+        plan(&all).held_by.contains("increase")
     };
     assert!(!approved(&format!("@{}", first.digest)));
     assert!(approved(&format!("@sha256:{}", "0".repeat(64))));
@@ -181,11 +190,11 @@ fn more_rights_wait_for_the_approval_of_the_plan() {
 // plugin.md U39
 #[test]
 fn the_approval_of_another_plan_holds_it() {
-    let approved = |plan: &str| {
-        let all = json!({"policy.olm.operatorframework.io/approve": format!("2.0.0@{plan}")});
-        plan_of(&all).held_by.contains("approval")
+    let approved = |by: &str| {
+        let all = json!({"policy.olm.operatorframework.io/approve": format!("2.0.0@{by}")});
+        plan(&all).held_by.contains("approval")
     };
-    assert!(!approved(&plan_of(&json!({})).digest));
+    assert!(!approved(&plan(&json!({})).digest));
     assert!(approved(&format!("sha256:{}", "0".repeat(64))));
 }
 
@@ -197,18 +206,10 @@ fn where_approval_is_required_a_plan_waits_until_it_is_approved() {
     assert!(waits(&json!({})));
     assert!(waits(&json!({"policy.olm.operatorframework.io/upgrade": "Any"})));
     assert!(waits(&json!({"policy.olm.operatorframework.io/approve": "2.0.0"})));
-    let digest = plan_of(&json!({})).digest;
+    let digest = plan(&json!({})).digest;
     let approve = format!("2.0.0@{digest}");
     assert!(!waits(&json!({"policy.olm.operatorframework.io/approve": approve})));
     let unknown = plan_where(&json!({}), true, Err("you may not get namespaces".to_owned()));
     assert!(!unknown.held_by.contains("approval"));
     assert_eq!(unknown.unknown[0].what, "heldBy");
-}
-
-fn plan_of(annotations: &Value) -> Plan {
-    plan(annotations, true)
-}
-
-fn plan_held(annotations: &Value) -> bool {
-    plan_of(annotations).held_by.contains("increase")
 }
