@@ -15,9 +15,7 @@ use crate::version::VersionRelease;
 /// A bundle that some filter removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exclusion<'a> {
-    /// Name of the catalog.
     pub catalog: &'a str,
-    /// Name of the bundle.
     pub bundle: &'a str,
     /// The first filter it did not pass.
     pub reason: Reason,
@@ -81,7 +79,6 @@ const STEPS_OF_BUNDLE: u64 = 10;
 /// A package of a catalog, whose bundles are filtered.
 #[derive(Debug)]
 pub(crate) struct Offered<'p> {
-    /// Name of the catalog.
     pub(crate) catalog: &'p str,
     pub(crate) package: &'p PackageIndex,
     /// Whether it has the release that is asked for, if one is.
@@ -141,6 +138,11 @@ impl Query<'_> {
         });
         let failed = channel.chain(version).map(Result::err);
         failed.chain(successor).chain(home).chain(cluster).flatten()
+    }
+
+    /// Says whether a bundle is in a requested channel and in the range.
+    pub(super) fn is_requested(&self, package: &PackageIndex, bundle: &Bundle) -> bool {
+        self.in_channels(package, bundle).is_ok() && self.in_range(false, bundle).is_ok()
     }
 
     fn in_channels(&self, package: &PackageIndex, bundle: &Bundle) -> Result<(), Reason> {

@@ -12,11 +12,10 @@ use olm_api::keys::policy;
 use super::filter::Reason;
 use super::policy::{HeldReason, UpdatePolicy};
 use super::{
-    Catalog, Dependencies, Environment, Options, Request, Resolution, ResolveError, Selected,
-    ValidationError, resolve,
+    Catalog, Dependencies, Environment, Options, Query, Request, Resolution, ResolveError,
+    Selected, Unavailability, ValidationError, resolve,
 };
 use crate::error::quote;
-use crate::selector::Selector;
 use crate::version::VersionRelease;
 
 /// A newer version that is offered but not chosen.
@@ -34,9 +33,7 @@ pub struct Update<'a> {
 /// A bundle of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer<'a> {
-    /// Name of the catalog.
     pub catalog: &'a str,
-    /// Name of the bundle.
     pub bundle: &'a str,
     /// Its version and release.
     pub version: VersionRelease,
@@ -60,6 +57,8 @@ pub enum Why {
     NotSuccessor,
     /// Several catalogs of the same priority have the package, so nothing is chosen; holds their names.
     Ambiguous(Vec<String>),
+    /// A path of its catalog leads to it, but that one is outranked.
+    LowerPriority,
     /// Nothing was chosen at all; the error says why.
     Unresolved,
 }
@@ -72,6 +71,7 @@ impl Why {
             Self::Held(reason) => reason.code(),
             Self::NotSuccessor => Reason::NotSuccessor.code(),
             Self::Ambiguous(_) => Code::AmbiguousCatalogs,
+            Self::LowerPriority => Code::LowerPriorityCatalog,
             Self::Unresolved => Code::Retrying,
         }
     }
@@ -150,6 +150,12 @@ impl fmt::Display for Update<'_> {
                  priority, or select one",
                 catalogs.join(" and ")
             ),
+            Why::LowerPriority => write!(
+                f,
+                "{version} is available, but its catalog, {}, has a lower priority than another that \
+                 has the package: give it a higher priority, or select it",
+                offer.catalog
+            ),
             Why::Unresolved => write!(f, "{version} is available"),
         }
     }
@@ -171,25 +177,33 @@ pub fn pending<'a>(
     let newest = newest(request, catalogs, *options).filter(newer)?;
     let reachable = reachable(request, catalogs, *options);
     let is_taken = |offer: &Offer<'_>| offer.version.precedence(taken).is_eq();
-    if let Some(offer) = &reachable
+    if let Ok(offer) = &reachable
         && is_taken(offer)
         && offer.bundle != installed.name
     {
         // A step of a longer path; what follows is reported after it.
         return None;
     }
-    let reachable = reachable.filter(newer);
+    let is_unread = matches!(reachable, Err(ResolveError::Walk(_)));
+    let reachable = reachable.ok().filter(newer);
     let why = match &reachable {
+        None if is_unread => Why::Unresolved,
         None => match &resolution.result {
             Err(ResolveError::NoSingleBundle(_)) | Ok(_) => {
                 let tied = tied(request, catalogs, options);
-                let leads = |name: &String| {
+                let leads = |name: &str| {
                     let named = |catalog: &&Catalog<'_>| catalog.name == name;
                     let catalog = catalogs.iter().find(named).map(slice::from_ref);
-                    let offer = catalog.and_then(|it| self::reachable(request, it, *options));
+                    let offer = catalog.and_then(|it| self::reachable(request, it, *options).ok());
                     offer.as_ref().is_some_and(newer)
                 };
-                if tied.iter().any(leads) { Why::Ambiguous(tied) } else { Why::NotSuccessor }
+                if tied.iter().any(|name| leads(name)) {
+                    Why::Ambiguous(tied)
+                } else if leads(newest.catalog) {
+                    Why::LowerPriority
+                } else {
+                    Why::NotSuccessor
+                }
             }
             Err(_) => Why::Unresolved,
         },
@@ -231,22 +245,28 @@ fn tied(request: &Request, catalogs: &[Catalog<'_>], options: &Options) -> Vec<S
     tied
 }
 
-/// Returns the bundle that would follow if version, policy and cluster did not hold anything back.
+/// Returns the bundle that would follow if version, policy and cluster did not hold anything back, as
+/// far as the catalogs can be read.
 fn reachable<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
     options: Options,
-) -> Option<Offer<'a>> {
-    let mut free = request.clone();
-    free.filter.version = unpinned(request);
-    free.moves_held = false;
+) -> Result<Offer<'a>, ResolveError> {
     let options = Options {
         updates: UpdatePolicy::Any,
         closed_until: None,
         dependencies: Dependencies::Check,
+        unavailability: Unavailability::BestEffort,
         ..options
     };
-    resolve(&free, catalogs, &Environment::default(), &options).result.ok().map(Offer::from)
+    resolve(&free(request), catalogs, &Environment::default(), &options).result.map(Offer::from)
+}
+
+/// Returns the request without what holds back versions and catalogs.
+fn free(request: &Request) -> Request {
+    let mut free = Request { moves_held: false, ..request.clone() };
+    free.filter.version = unpinned(request);
+    free
 }
 
 /// Returns a range that admits every version; prereleases only if the requested range or the
@@ -265,29 +285,19 @@ pub fn newest<'a>(
     catalogs: &'a [Catalog<'a>],
     options: Options,
 ) -> Option<Offer<'a>> {
-    let filter = &request.filter;
-    let selector = Selector::new(filter.selector.as_ref()).ok()?;
-    let range =
-        unpinned(request).and_then(|text| text.parse::<crate::version::VersionRange>().ok());
+    let (free, environment) = (free(request), Environment::default());
+    let (query, selector) = Query::new(&free, &environment, &options).ok()?;
     let mut best: Option<Offer<'a>> = None;
-    for catalog in catalogs {
-        let usable = catalog.enabled && selector.matches(&catalog.labels);
-        let package = catalog.package(&filter.package_name).filter(|_| usable);
-        let Some(package) = package else { continue };
+    for catalog in catalogs.iter().filter(|it| it.enabled && selector.matches(&it.labels)) {
+        let Some(package) = catalog.package(&free.filter.package_name) else { continue };
         for bundle in &package.bundles {
             let Ok(version) = bundle.version(options.release_support) else { continue };
-            let requested = filter.channels.is_empty()
-                || package
-                    .entries_of(&bundle.name)
-                    .any(|(channel, _)| filter.channels.iter().any(|it| it == channel));
-            let admitted = range.as_ref().is_none_or(|range| range.contains(&version.version));
             let higher = best.as_ref().is_none_or(|best| version.precedence(&best.version).is_gt());
-            if requested && admitted && higher && !package.is_deprecated(&bundle.name) {
-                best = Some(Offer {
-                    catalog: catalog.name,
-                    bundle: &bundle.name,
-                    version: version.clone(),
-                });
+            let offered =
+                query.is_requested(package, bundle) && !package.is_deprecated(&bundle.name);
+            if higher && offered {
+                let (catalog, version) = (catalog.name, version.clone());
+                best = Some(Offer { catalog, bundle: &bundle.name, version });
             }
         }
     }

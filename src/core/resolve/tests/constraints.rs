@@ -72,9 +72,8 @@ fn kettles(bundles: &[(&str, Vec<(&str, Value)>)]) -> Fixture {
 
 /// Resolves the only bundle, which has one constraint; returns the text of 5.7 after `!`.
 fn ask_one(constraint: Value, environment: &Environment) -> String {
-    let content = kettles(&[("1.0.0", vec![("olm.constraint", constraint)])]).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let resolution = super::super::resolve(&request(), &catalogs, environment, &CHECK);
+    let catalogs = one(&kettles(&[("1.0.0", vec![("olm.constraint", constraint)])]));
+    let resolution = super::super::resolve(&request(), catalogs, environment, &CHECK);
     let answer = answer(&resolution);
     answer.replace("!validating bundle \"kettle.v1.0.0\": ", "!")
 }
@@ -315,9 +314,8 @@ fn a_rule_that_cannot_change_the_verdict_takes_no_steps() {
     let any: Vec<_> = [gvk("v1")].into_iter().chain(rules).collect();
     let itself = json!({"cel": {"rule": "properties.exists(p, p.type == 'number')"}});
     let constraints = [compound("any", &any), itself].map(|value| ("olm.constraint", value));
-    let content = kettles(&[("1.0.0", numbers().chain(constraints).collect())]).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let resolution = update(&request(), &catalogs, &cluster(Vec::new(), &["v1"]));
+    let catalogs = one(&kettles(&[("1.0.0", numbers().chain(constraints).collect())]));
+    let resolution = update(&request(), catalogs, &cluster(Vec::new(), &["v1"]));
     assert_eq!(answer(&resolution), "kettle.v1.0.0");
 }
 
@@ -338,15 +336,13 @@ fn required(range: &str) -> (&'static str, Value) {
 // resolution.md 1.10
 #[test]
 fn the_next_bundle_that_fits_is_chosen_and_the_better_one_is_held() {
-    let content = kettles(&[
+    let catalogs = one(&kettles(&[
         ("1.0.0", vec![]),
         ("1.1.0", vec![required("1.0.0")]),
         ("1.2.0", vec![required("2.0.0")]),
-    ])
-    .content();
-    let catalogs = [catalog("a", 0, &content)];
+    ]));
     let environment = cluster(vec![provider("blue", "1.0.0")], &[]);
-    let resolution = update(&installed("1.0.0"), &catalogs, &environment);
+    let resolution = update(&installed("1.0.0"), catalogs, &environment);
     assert_eq!(answer(&resolution), "kettle.v1.1.0");
     let held: Vec<_> =
         resolution.held.iter().map(|it| (it.bundle, it.reason.code().as_str())).collect();
@@ -356,22 +352,20 @@ fn the_next_bundle_that_fits_is_chosen_and_the_better_one_is_held() {
 // resolution.md 1.10
 #[test]
 fn what_is_installed_is_kept_where_nothing_fits() {
-    let content = kettles(&[
+    let catalogs = one(&kettles(&[
         ("0.9.0", vec![]),
         ("1.0.0", vec![required("1.0.0")]),
         ("1.1.0", vec![required("1.0.0")]),
-    ])
-    .content();
-    let catalogs = [catalog("a", 0, &content)];
+    ]));
     let environment = cluster(Vec::new(), &[]);
     // A dependency that was removed is not a reason for a downgrade, whatever the edges allow.
     for request in [installed("1.0.0"), installed("1.0.0").self_certified()] {
-        let resolution = update(&request, &catalogs, &environment);
+        let resolution = update(&request, catalogs, &environment);
         let want = "!validating bundle \"kettle.v1.1.0\": unmet constraints: requires package";
         assert!(answer(&resolution).starts_with(want));
         assert!(matches!(resolution.decision(), Decision::Keep(Some(_))));
     }
-    let down = update(&installed("1.0.0").version("<1.0.0"), &catalogs, &environment);
+    let down = update(&installed("1.0.0").version("<1.0.0"), catalogs, &environment);
     assert_eq!(answer(&down), "kettle.v0.9.0");
 }
 
@@ -392,9 +386,8 @@ fn updates_break_nothing(
     #[case] want: &str,
     #[case] held: &[&str],
 ) {
-    let content = kettles(&[("1.0.0", vec![]), ("2.0.0", vec![])]).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let resolution = update(&installed("1.0.0"), &catalogs, &cluster(providers, &[]));
+    let catalogs = one(&kettles(&[("1.0.0", vec![]), ("2.0.0", vec![])]));
+    let resolution = update(&installed("1.0.0"), catalogs, &cluster(providers, &[]));
     assert_eq!(answer(&resolution), want);
     let codes: Vec<_> = resolution.held.iter().map(|it| it.reason.code().as_str()).collect();
     assert_eq!(codes, held);
@@ -403,11 +396,10 @@ fn updates_break_nothing(
 // resolution.md 5.6
 #[test]
 fn self_certified_breaks_and_warns() {
-    let content = kettles(&[("1.0.0", vec![]), ("2.0.0", vec![])]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&kettles(&[("1.0.0", vec![]), ("2.0.0", vec![])]));
     let environment = cluster(vec![red("<2.0.0")], &[]);
     let request = installed("1.0.0").self_certified();
-    let selected = update(&request, &catalogs, &environment).result.unwrap();
+    let selected = update(&request, catalogs, &environment).result.unwrap();
     assert_eq!(
         selected.warnings[0].to_string(),
         "would break installed ClusterExtension \"red\": requires package \"kettle\" in version \
@@ -423,13 +415,12 @@ fn self_certified_breaks_and_warns() {
     "kettle.v2.0.0"
 )]
 fn updates_take_no_kind_away(#[case] brings: Vec<(&str, Value)>, #[case] want: &str) {
-    let content = kettles(&[("1.0.0", vec![]), ("2.0.0", brings)]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&kettles(&[("1.0.0", vec![]), ("2.0.0", brings)]));
     let own = provider("kettle", "1.0.0").with_apis(BTreeSet::from([green("v1")]));
     let needs =
         provider("red", "1.0.0").with_constraints(&[property("olm.constraint", &gvk("v1"))]);
     let environment = cluster(vec![own, needs], &["v1"]);
-    let resolution = update(&installed("1.0.0"), &catalogs, &environment);
+    let resolution = update(&installed("1.0.0"), catalogs, &environment);
     assert_eq!(answer(&resolution), want);
 }
 
@@ -464,9 +455,8 @@ fn versions_of_kubernetes(
     for (kind, value) in
         [("olm.csv.metadata", json!({"minKubeVersion": minimum})), ("olm.bundle.object", object)]
     {
-        let content = kettles(&[("1.0.0", vec![(kind, value)])]).content();
-        let catalogs = [catalog("a", 0, &content)];
-        let resolution = super::super::resolve(&request(), &catalogs, &environment, &CHECK);
+        let catalogs = one(&kettles(&[("1.0.0", vec![(kind, value)])]));
+        let resolution = super::super::resolve(&request(), catalogs, &environment, &CHECK);
         assert_eq!(answer(&resolution), want.replace("olm.csv.metadata", kind));
     }
 }
@@ -509,8 +499,7 @@ proptest! {
             let constraint = constraint.map(|value| ("olm.constraint", value));
             (*version, constraint.into_iter().collect())
         });
-        let content = kettles(&bundles.collect::<Vec<_>>()).content();
-        let catalogs = [catalog("a", 0, &content)];
+        let catalogs = one(&kettles(&bundles.collect::<Vec<_>>()));
         let served: &[&str] = if served { &["v1"] } else { &[] };
         let environment = |providers: Vec<(String, (u8, Option<Value>))>| {
             let provider = |(name, (major, constraint)): (String, (u8, Option<Value>))| {
@@ -526,7 +515,7 @@ proptest! {
             request = request.self_certified();
         }
         let (forth, back) = (environment(providers), environment(shuffled));
-        let (forth, back) = (update(&request, &catalogs, &forth), update(&request, &catalogs, &back));
+        let (forth, back) = (update(&request, catalogs, &forth), update(&request, catalogs, &back));
         prop_assert_eq!(answer(&forth), answer(&back));
         prop_assert_eq!(&forth.excluded, &back.excluded);
         prop_assert_eq!(&forth.held, &back.held);

@@ -85,6 +85,12 @@ pub(crate) fn catalog<'a>(name: &'a str, priority: i32, content: &'a Content) ->
     }
 }
 
+/// Returns catalog `a` with a fixture; it is not freed.
+pub(crate) fn one(fixture: &Fixture) -> &'static [Catalog<'static>] {
+    let content = Box::leak(Box::new(fixture.content()));
+    Box::leak(Box::new([catalog("a", 0, content)]))
+}
+
 pub(crate) fn down(name: &str, priority: i32) -> Catalog<'_> {
     Catalog {
         name,
@@ -163,8 +169,7 @@ pub(crate) fn answer(resolution: &Resolution<'_>) -> String {
 }
 
 pub(crate) fn ask(request: &Request, fixture: &Fixture) -> String {
-    let content = fixture.content();
-    answer(&resolve(request, &[catalog("a", 0, &content)], &ANY))
+    answer(&resolve(request, one(fixture), &ANY))
 }
 
 pub(crate) fn ask_catalogs(request: &Request, catalogs: &[Catalog<'_>]) -> String {

@@ -23,11 +23,10 @@ fn automatic_updates_go_no_further_than_the_policy(
     let versions = ["0.9.0", "1.0.0", "1.0.1", "1.1.0", "2.0.0"];
     let entry = |version| json!({"name": format!("kettle.v{version}"), "skipRange": "1.0.0"});
     let entries = versions.iter().map(entry).collect();
-    let content = Fixture::bundles(&versions).channel("stable", entries).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&Fixture::bundles(&versions).channel("stable", entries));
     let options = Options { updates, ..ANY };
     let request = installed("1.0.0").version(range);
-    let resolution = resolve(&request, &catalogs, &options);
+    let resolution = resolve(&request, catalogs, &options);
     assert_eq!(answer(&resolution), want);
     let names: Vec<_> = resolution.held.iter().map(|held| held.bundle).collect();
     assert_eq!(names, held);
@@ -68,22 +67,20 @@ fn a_release_that_is_asked_for_is_no_automatic_move(
 fn an_automatic_step_down_is_held_and_a_wanted_one_warns() {
     let entries = json!([{"name": "kettle.v1.0.0", "skips": ["kettle.v1.1.0"]}]);
     let fixture = Fixture::bundles(&["1.0.0", "1.1.0"]).channel("stable", entries);
-    let content = fixture.deprecate("1.1.0").content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&fixture.deprecate("1.1.0"));
     let request = installed("1.1.0");
-    let held = resolve(&request, &catalogs, &Options::default());
+    let held = resolve(&request, catalogs, &Options::default());
     assert_eq!(answer(&held), "kettle.v1.1.0");
     assert_eq!(held.held[0].reason.code().as_str(), "LowerVersionHeld");
-    let taken = resolve(&request, &catalogs, &ANY).result.unwrap();
+    let taken = resolve(&request, catalogs, &ANY).result.unwrap();
     assert_eq!(taken.warnings, [Warning::SuccessorIsLowerVersion]);
 }
 
 // decision 30
 #[test]
 fn a_step_that_no_edge_allows_is_told() {
-    let content = Fixture::bundles(&["1.0.0", "2.0.0"]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&Fixture::bundles(&["1.0.0", "2.0.0"]));
     let request = installed("1.0.0").self_certified();
-    let selected = resolve(&request, &catalogs, &ANY).result.unwrap();
+    let selected = resolve(&request, catalogs, &ANY).result.unwrap();
     assert_eq!(selected.warnings, [Warning::ForcedStep]);
 }

@@ -6,12 +6,11 @@ use serde_json::json;
 use super::*;
 
 fn told(request: &Request, fixture: &Fixture, taken: &str) -> Option<(String, String, String)> {
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(fixture);
     let options = Options::default();
-    let resolution = resolve(request, &catalogs, &options);
+    let resolution = resolve(request, catalogs, &options);
     let taken = VersionRelease::legacy(taken).unwrap();
-    let update = pending(request, &catalogs, &options, &resolution, &taken)?;
+    let update = pending(request, catalogs, &options, &resolution, &taken)?;
     let reachable = update.reachable.as_ref();
     let reachable = reachable.map(|offer| offer.version.recorded());
     Some((
@@ -65,10 +64,9 @@ fn a_version_without_a_path_is_told_as_newest_only() {
 
 #[test]
 fn what_is_deprecated_of_the_choice_is_named() {
-    let content = Fixture::chain(&["1.0.0"]).deprecate("1.0.0").content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&Fixture::chain(&["1.0.0"]).deprecate("1.0.0"));
     let request = request();
-    let selected = resolve(&request, &catalogs, &Options::default()).result.unwrap();
+    let selected = resolve(&request, catalogs, &Options::default()).result.unwrap();
     let found = selected.deprecations(&request.filter);
     assert_eq!(found, [("kettle.v1.0.0".to_owned(), "old")]);
 }
@@ -107,10 +105,17 @@ fn what_a_tie_keeps_from_another_catalog_is_told() {
     let (code, newest, text) = told(&[catalog("a", 0, &one), catalog("b", 0, &other)]);
     assert_eq!((&*code, &*newest), ("AmbiguousCatalogs", "b"));
     assert!(text.contains("catalogs a and b have the same priority"), "{text}");
-    let (code, ..) = told(&[catalog("a", 0, &one), catalog("c", -1, &lower)]);
-    assert_eq!(code, "NotSuccessor");
+    let (code, _, text) = told(&[catalog("a", 0, &one), catalog("c", -1, &lower)]);
+    assert_eq!(code, "LowerPriorityCatalog");
+    assert!(text.starts_with("1.2.0 is available, but its catalog, c, has a lower"), "{text}");
     let (code, ..) = told(&[catalog("a", 0, &one), catalog("b", 0, &unlinked)]);
     assert_eq!(code, "NotSuccessor");
+    // One that cannot be read does not hide what holds the others.
+    let major = Fixture::chain(&["1.0.0", "2.0.0"]).content();
+    let (code, ..) = told(&[catalog("a", 0, &major), down("b", 0)]);
+    assert_eq!(code, "NextMajorHeld");
+    let (code, ..) = told(&[catalog("a", 0, &major), down("b", 1)]);
+    assert_eq!(code, "Retrying");
 }
 
 #[rstest]
