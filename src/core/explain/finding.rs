@@ -6,7 +6,7 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::edge::EdgeKind;
+use super::model::EdgeKind;
 use crate::resolve::ValidationError;
 use crate::resolve::constraint::{Breakage, Judgement};
 

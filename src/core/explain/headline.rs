@@ -107,7 +107,7 @@ impl Report<'_> {
     /// Says what excludes a bundle and what to do.
     fn about(&self, bundle: &BundleReport<'_>) -> Vec<String> {
         let label = bundle.label();
-        let installed = self.request.installed.map(|it| it.version).unwrap_or_default();
+        let installed = self.request.installed.map_or("", |it| it.version.as_str());
         let successors = self.text_of(|it| matches!(it, Suggestion::BestSuccessors { .. }));
         let none = || format!("{installed} has no available successor");
         let place = bundle.place();

@@ -8,7 +8,6 @@
 //! Source: resolution.md section 6.
 
 mod catalogs;
-mod edge;
 mod evaluation;
 mod finding;
 mod headline;
@@ -23,12 +22,11 @@ mod what_if;
 #[cfg(test)]
 mod tests;
 
-pub use edge::EdgeKind;
 pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
 pub use model::{
-    Asked, AskedInstalled, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen,
-    ClassicAccount, Deprecated, EdgeAccount,
+    Asked, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen, ClassicAccount,
+    Deprecated, EdgeAccount, EdgeKind,
 };
 pub use report::{Headline, Report};
 
@@ -127,11 +125,7 @@ impl<'a> From<&'a Request> for Asked<'a> {
             channels: &filter.channels,
             selector: filter.selector.as_ref(),
             policy: filter.upgrade_constraint_policy.unwrap_or_default(),
-            installed: request.installed.as_ref().map(|it| AskedInstalled {
-                name: &it.name,
-                version: &it.version,
-                release: it.release.as_deref(),
-            }),
+            installed: request.installed.as_ref(),
         }
     }
 }

@@ -6,9 +6,8 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::edge::EdgeKind;
 use super::finding::{CatalogReason, Reason};
-use crate::resolve::ClassicStep;
+use crate::resolve::{ClassicStep, Edge, Installed};
 
 /// What OLM Classic would do in one channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -56,19 +55,7 @@ pub struct Asked<'a> {
     /// The upgrade constraint policy.
     pub policy: UpgradeConstraintPolicy,
     /// The installed bundle; null if nothing is installed.
-    pub installed: Option<AskedInstalled<'a>>,
-}
-
-/// The installed bundle as it is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct AskedInstalled<'a> {
-    /// Name of the bundle.
-    pub name: &'a str,
-    /// Version of the bundle.
-    pub version: &'a str,
-    /// Release of the bundle, if recorded in a field of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub release: Option<&'a str>,
+    pub installed: Option<&'a Installed>,
 }
 
 /// The chosen bundle.
@@ -240,4 +227,39 @@ pub struct EdgeAccount<'a> {
     /// Why a range is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// The kinds of edges.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
+pub enum EdgeKind {
+    /// From the one bundle it replaces.
+    Replaces,
+    /// From a bundle it skips.
+    Skips,
+    /// From every version in a range.
+    SkipRange,
+}
+
+impl From<Edge<'_>> for EdgeKind {
+    fn from(edge: Edge<'_>) -> Self {
+        match edge {
+            Edge::Replaces(_) => Self::Replaces,
+            Edge::Skips(_) => Self::Skips,
+            Edge::SkipRange(_) => Self::SkipRange,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use olm_api::keys::property;
 use serde_json::json;
 
-use super::verdict::Verdict;
+use super::constraint::Verdict;
 use crate::catalog::{
     Constraint, Declared, Demand, Facts, GroupVersionKind, Property, Steps, packages,
 };
@@ -63,7 +63,6 @@ pub struct ServedKinds {
 pub struct Provider {
     /// Kind and name of the object that installed it.
     pub origin: ProviderOrigin,
-    /// Name of its package.
     pub package: String,
     /// Its version as recorded, including the release as build metadata.
     pub version: String,

@@ -84,9 +84,7 @@ pub enum CatalogProblem {
 /// A catalog with a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogError {
-    /// Name of the catalog.
     pub catalog: String,
-    /// What is wrong with it.
     pub problem: CatalogProblem,
 }
 
@@ -131,7 +129,6 @@ pub enum InstalledError {
 /// successor. Upstream's tests compare the whole text, so the explanation goes elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NoSingleBundle {
-    /// Name of the package.
     pub package: String,
     /// The recorded version of the installed bundle.
     pub installed: Option<String>,

@@ -20,7 +20,6 @@ mod fit;
 mod policy;
 mod update;
 mod validate;
-mod verdict;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -44,6 +43,8 @@ use constraint::Breakage;
 use fit::ClusterFacts;
 use jiff::Timestamp;
 use olm_api::{CatalogFilter, UpgradeConstraintPolicy};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::catalog::{Bundle, BundleVersionError, Deprecations, Lifecycle, schema};
 use crate::error::quote;
@@ -63,14 +64,18 @@ pub struct Request {
     pub moves_held: bool,
 }
 
-/// The installed bundle.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The installed bundle as it is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "AskedInstalled")]
 pub struct Installed {
     /// Name of the bundle.
     pub name: String,
-    /// Version as recorded, with the release as build metadata where it has no field of its own.
+    /// Version of the bundle.
+    // With the release as build metadata where it has no field of its own.
     pub version: String,
-    /// Release, if it is recorded in a field of its own; empty means explicitly none.
+    /// Release of the bundle, if recorded in a field of its own.
+    // Empty means explicitly none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
 }
 
@@ -119,7 +124,6 @@ pub struct Resolution<'a> {
 /// The chosen bundle.
 #[derive(Debug, Clone)]
 pub struct Selected<'a> {
-    /// Name of the catalog.
     pub catalog: &'a str,
     /// The bundle in that catalog.
     pub bundle: &'a Bundle,
@@ -170,9 +174,7 @@ pub enum Warning {
 /// A bundle held back by the update policy, or because it does not fit the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held<'a> {
-    /// Name of the catalog.
     pub catalog: &'a str,
-    /// Name of the bundle.
     pub bundle: &'a str,
     /// Its version and release.
     pub version: VersionRelease,
@@ -183,9 +185,7 @@ pub struct Held<'a> {
 /// The outcome for one catalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CatalogReport<'a> {
-    /// Name of the catalog.
     pub name: &'a str,
-    /// Priority of the catalog.
     pub priority: i32,
     /// What is wrong with it, even if its content was used.
     pub problem: Option<CatalogError>,

@@ -60,7 +60,7 @@ impl View {
         let mut text = Painted::new(self.styles);
         let mut lines = vec![("Package", request.package.to_owned())];
         if let Some(installed) = request.installed {
-            let (name, version) = (installed.name, installed.version);
+            let (name, version) = (&installed.name, &installed.version);
             lines.push(("Installed", format!("{name} (version {version})")));
         }
         lines.push(("Requested", asked(report)));

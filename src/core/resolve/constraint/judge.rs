@@ -14,7 +14,6 @@ use crate::version::{SkipRange, VersionRelease};
 pub(crate) struct Candidate<'a> {
     /// The extension it would be installed for.
     pub(crate) origin: ProviderOrigin,
-    /// Name of its package.
     pub(crate) package: &'a str,
     pub(crate) bundle: &'a Bundle,
     /// Its version, if it has one.
