@@ -5,7 +5,7 @@ use super::model::{BundleReport, BundleVerdict, Deprecated, EdgeAccount};
 use super::path::Reach;
 use crate::catalog::{Bundle, PackageIndex, schema};
 use crate::error::Chain;
-use crate::resolve::{self, Catalog, Edge, HeldReason, Query, Resolution, ResolveError, edges};
+use crate::resolve::{self, Catalog, Edge, Ending, HeldReason, Query, Resolution, edges};
 use crate::version::VersionRelease;
 
 /// A package of one catalog under a query.
@@ -127,8 +127,10 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         };
         if verdict == BundleVerdict::Candidate {
             let best = self.best().filter(|best| *best != bundle);
-            let lost = best
-                .map_or_else(|| outdone(standing, resolution), |best| self.lost_to(bundle, best));
+            let lost = best.map_or_else(
+                || self.outdone(position, standing, resolution),
+                |best| self.lost_to(bundle, best),
+            );
             reasons.extend(lost.into_iter().map(Reason::of_losing));
         }
         reasons.extend(self.notes(bundle).into_iter().map(Reason::from));
@@ -232,16 +234,8 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
 
     /// Returns the finding for a winner that was refused after it was chosen.
     fn refusal(&self, bundle: &Bundle, resolution: &Resolution<'_>) -> Option<Finding<'a>> {
-        let is_it = |name: &String| *name == bundle.name && self.best() == Some(bundle);
-        match &resolution.result {
-            Err(ResolveError::Version { bundle, source }) if is_it(bundle) => {
-                Some(Finding::InvalidVersion { error: Chain(source).to_string() })
-            }
-            Err(ResolveError::Validation { bundle, source }) if is_it(bundle) => {
-                Some(Finding::from(source))
-            }
-            _ => None,
-        }
+        let (refused, finding) = Finding::refusal(resolution.result.as_ref().err()?)?;
+        (*refused == bundle.name && self.best() == Some(bundle)).then_some(finding)
     }
 
     /// Returns why the best candidate is preferred to another one.
@@ -275,6 +269,44 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
             (_, Err(_)) => {}
         }
         findings
+    }
+
+    /// Returns why the best bundle of a catalog is not the answer.
+    fn outdone(
+        &self,
+        position: usize,
+        standing: &[CatalogReason<'a>],
+        resolution: &Resolution<'_>,
+    ) -> Vec<Finding<'a>> {
+        let of_catalog = |reason: CatalogReason<'a>| match reason {
+            CatalogReason::DeprecatedInThisCatalog { catalogs } => {
+                Some(Finding::DeprecatedInThisCatalog { catalogs })
+            }
+            CatalogReason::LowerPriorityCatalog { catalogs } => {
+                Some(Finding::LowerPriorityCatalog { catalogs })
+            }
+            CatalogReason::AmbiguousCatalogs { catalogs } => {
+                Some(Finding::AmbiguousCatalogs { catalogs })
+            }
+            CatalogReason::PackageNotInCatalog { .. } | CatalogReason::UnknownChannel { .. } => {
+                None
+            }
+        };
+        let findings: Vec<_> = standing.iter().cloned().filter_map(of_catalog).collect();
+        if !findings.is_empty() {
+            return findings;
+        }
+        // Nothing is preferred to it: that something better does not fit is no reason to go back.
+        let error = resolution.result.as_ref().err();
+        if error.is_some_and(|error| error.ending() == Ending::ValidationFailed) {
+            let from = self.query.installed_version().map(VersionRelease::recorded);
+            let (from, to) = (from.unwrap_or_default(), self.label(position));
+            return vec![Finding::SuccessorIsLowerVersion { from, to }];
+        }
+        // Or catalogs that cannot be read keep it from being chosen.
+        let unread = resolution.catalogs.iter().filter(|it| it.problem.is_some());
+        let catalogs = unread.map(|it| it.name.to_owned()).collect();
+        vec![Finding::UnreadableCatalogs { catalogs }]
     }
 
     /// Returns what is worth knowing about a bundle but decides nothing.
@@ -311,8 +343,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     /// Says whether an edge starts at the installed bundle.
     fn starts(&self, edge: Edge<'_>) -> bool {
         let installed = self.query.request.installed.as_ref();
-        let version = self.query.installed.as_ref().and_then(|it| it.as_ref().ok());
-        let both = installed.zip(version);
+        let both = installed.zip(self.query.installed_version());
         both.is_some_and(|(installed, it)| edge.leads_from(&installed.name, &it.version))
     }
 
@@ -379,27 +410,4 @@ pub(super) struct Way {
     pub(super) versions: Vec<String>,
     /// The versions on the path that the range refuses.
     pub(super) refused: Vec<String>,
-}
-
-/// Returns why the best bundle of a catalog is not the answer.
-fn outdone<'a>(standing: &[CatalogReason<'a>], resolution: &Resolution<'_>) -> Vec<Finding<'a>> {
-    let of_catalog = |reason: CatalogReason<'a>| match reason {
-        CatalogReason::DeprecatedInThisCatalog { catalogs } => {
-            Some(Finding::DeprecatedInThisCatalog { catalogs })
-        }
-        CatalogReason::LowerPriorityCatalog { catalogs } => {
-            Some(Finding::LowerPriorityCatalog { catalogs })
-        }
-        CatalogReason::AmbiguousCatalogs { catalogs } => {
-            Some(Finding::AmbiguousCatalogs { catalogs })
-        }
-        CatalogReason::PackageNotInCatalog { .. } | CatalogReason::UnknownChannel { .. } => None,
-    };
-    let findings: Vec<_> = standing.iter().cloned().filter_map(of_catalog).collect();
-    if !findings.is_empty() {
-        return findings;
-    }
-    // Nothing is preferred to it, so catalogs that cannot be read keep it from being chosen.
-    let unread = resolution.catalogs.iter().filter(|it| it.problem.is_some());
-    vec![Finding::UnreadableCatalogs { catalogs: unread.map(|it| it.name.to_owned()).collect() }]
 }

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::model::EdgeKind;
-use crate::resolve::ValidationError;
+use crate::error::Chain;
 use crate::resolve::constraint::{Breakage, Judgement};
+use crate::resolve::{ResolveError, ValidationError};
 
 /// The stage of a resolution that a reason belongs to; reasons are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -308,6 +309,21 @@ fn way_from(installed: &str, path: Option<&[String]>) -> String {
 }
 
 impl Finding<'_> {
+    /// Returns the bundle that comes first and may not be installed, and why.
+    pub(super) fn refusal(error: &ResolveError) -> Option<(&str, Self)> {
+        match error {
+            ResolveError::Version { bundle, source } => {
+                Some((bundle, Self::InvalidVersion { error: Chain(source).to_string() }))
+            }
+            ResolveError::Validation { bundle, source } => Some((bundle, Self::from(source))),
+            ResolveError::Selector(_)
+            | ResolveError::Range { .. }
+            | ResolveError::Walk(_)
+            | ResolveError::NoSingleBundle(_)
+            | ResolveError::BundleName(_) => None,
+        }
+    }
+
     /// Returns the stage the finding belongs to.
     pub fn stage(&self) -> Stage {
         self.class().0
@@ -358,10 +374,10 @@ impl<'a> Reason<'a> {
         matches!(self.stage, Stage::Filter | Stage::Validation)
     }
 
-    /// Makes a reason why a candidate lost; a missing version is one of them.
+    /// Makes a reason why a candidate lost; a missing version, or a lower one, is one of them.
     pub(super) fn of_losing(finding: Finding<'a>) -> Self {
         let stage = match finding.stage() {
-            Stage::Filter => Stage::Order,
+            Stage::Filter | Stage::Warning => Stage::Order,
             stage => stage,
         };
         Self { stage, finding }

@@ -230,28 +230,9 @@ impl Report<'_> {
     /// Explains why the best bundle may not be installed, and names a version that may, if there is
     /// one.
     fn refused(&self) -> Option<(Code, Vec<String>)> {
-        let refused = self.bundles.iter().find_map(|bundle| {
-            let refusal = bundle.exclusions().last()?;
-            let text = match refusal {
-                Finding::DependencyUnsupported { property } => {
-                    format!(
-                        "declares a dependency by property {property}, and those are not supported"
-                    )
-                }
-                Finding::InvalidVersion { error } => {
-                    format!("comes first and has no valid version: {error}")
-                }
-                Finding::ConstraintInvalid { .. }
-                | Finding::ConstraintUnmet { .. }
-                | Finding::ConstraintUnknown { .. }
-                | Finding::BreaksInstalled { .. } => refusal.to_string(),
-                _ => return None,
-            };
-            Some((refusal.code(), format!("{} {text}", bundle.name)))
-        });
-        let (code, what) = refused?;
+        let Headline { code, text } = self.refused.clone()?;
         let free = self.text_of(|it| matches!(it, Suggestion::ConstraintFreeVersion { .. }));
-        Some((code, std::iter::once(what).chain(free).collect()))
+        Some((code, std::iter::once(text).chain(free).collect()))
     }
 }
 

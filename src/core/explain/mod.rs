@@ -69,6 +69,7 @@ pub fn explain<'a>(
 impl<'a> Report<'a> {
     fn new(request: &'a Request, resolution: &Resolution<'_>) -> Self {
         let error = resolution.result.as_ref().err();
+        let refusal = error.and_then(Finding::refusal);
         Self {
             assumed: Vec::new(),
             controller: None,
@@ -76,6 +77,10 @@ impl<'a> Report<'a> {
             request: Asked::from(request),
             result: resolution.ending(),
             message: error.map(|error| Chain(error).to_string()),
+            refused: refusal.map(|(bundle, finding)| Headline {
+                code: finding.code(),
+                text: format!("{bundle} {finding}"),
+            }),
             selected: None,
             catalogs: Vec::new(),
             bundles: Vec::new(),
@@ -152,7 +157,7 @@ fn classic_steps<'a>(
 impl Query<'_> {
     /// Describes the winner.
     fn chosen<'a>(&self, selected: &Selected<'a>) -> Chosen<'a> {
-        let installed = self.installed.as_ref().and_then(|it| it.as_ref().ok());
+        let installed = self.installed_version();
         let from = || installed.map(VersionRelease::recorded).unwrap_or_default();
         let to = || selected.version.recorded();
         let warning = |warning: &Warning| match warning {

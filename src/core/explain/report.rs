@@ -31,6 +31,9 @@ pub struct Report<'a> {
     /// The exact error text, if it ended with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why the bundle that comes first may not be installed, if it may not.
+    #[serde(skip)]
+    pub(super) refused: Option<Headline>,
     /// The chosen bundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected: Option<Chosen<'a>>,

@@ -269,7 +269,7 @@ impl Query<'_> {
         winner: &'w CatalogCandidate<'a>,
         walks: &'w [CatalogSearch<'a>],
     ) -> &'w CatalogCandidate<'a> {
-        let Some(Ok(installed)) = &self.installed else { return winner };
+        let Some(installed) = self.installed_version() else { return winner };
         let release_support = self.options.release_support;
         let is_down = |bundle: &Bundle| {
             let version = bundle.version(release_support);
@@ -314,13 +314,8 @@ impl Query<'_> {
 
     /// Says whether a bundle is the installed one: name, version and release.
     pub(crate) fn is_installed(&self, bundle: &Bundle) -> bool {
-        let version = bundle.version(self.options.release_support);
-        match (&self.request.installed, &self.installed, version) {
-            (Some(request), Some(Ok(installed)), Ok(version)) => {
-                request.name == bundle.name && installed.precedence(version).is_eq()
-            }
-            _ => false,
-        }
+        let is_name = self.request.installed.as_ref().is_some_and(|it| it.name == bundle.name);
+        is_name && self.installed_version().is_some_and(|it| self.is_version(bundle, it))
     }
 
     fn no_single_bundle(&self, offers: &[&CatalogCandidate<'_>]) -> NoSingleBundle {

@@ -339,22 +339,24 @@ impl<'r> Query<'r> {
         Ok((query, selector))
     }
 
+    /// Returns the installed version, if it is valid.
+    pub(crate) fn installed_version(&self) -> Option<&VersionRelease> {
+        self.installed.as_ref()?.as_ref().ok()
+    }
+
     /// Says whether the installed version is valid and in the range, if a range is requested.
     fn installed_satisfies_range(&self) -> bool {
-        match (&self.installed, &self.range) {
-            (Some(Ok(_)), None) => true,
-            (Some(Ok(installed)), Some(range)) => range.contains(&installed.version),
-            (Some(Err(_)) | None, _) => false,
-        }
+        let contains = |it: &VersionRelease| {
+            self.range.as_ref().is_none_or(|range| range.contains(&it.version))
+        };
+        self.installed_version().is_some_and(contains)
     }
 
     /// Says whether a release is asked for that some catalog has, and another version is installed.
     fn asks_for_other_release(&self, catalogs: &[&Catalog<'_>]) -> bool {
-        let is_other =
-            |it: &Result<VersionRelease, _>| it.as_ref().is_ok_and(|it| !self.is_pinned(it));
         let name = &self.request.filter.package_name;
         let mut packages = catalogs.iter().filter_map(|catalog| catalog.package(name));
-        self.installed.as_ref().is_some_and(is_other)
+        self.installed_version().is_some_and(|it| !self.is_pinned(it))
             && packages.any(|package| self.has_pinned(package))
     }
 
@@ -433,7 +435,7 @@ impl<'r> Query<'r> {
     ) -> Vec<Warning> {
         let broken = self.breaks(winner.bundle).into_iter();
         let mut warnings: Vec<_> = broken.map(Warning::BreaksInstalled).collect();
-        let Some(Ok(installed)) = &self.installed else { return warnings };
+        let Some(installed) = self.installed_version() else { return warnings };
         if version.precedence(installed).is_lt() {
             warnings.push(Warning::SuccessorIsLowerVersion);
         }

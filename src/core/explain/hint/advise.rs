@@ -78,7 +78,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
     }
 
     fn installed(&self) -> Option<&VersionRelease> {
-        self.what_if.query.installed.as_ref()?.as_ref().ok()
+        self.what_if.query.installed_version()
     }
 
     /// The unreadable catalogs that could change the answer.

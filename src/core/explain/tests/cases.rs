@@ -10,10 +10,10 @@ use crate::resolve::Ending;
 #[test]
 fn every_reason_that_applies_is_listed() {
     let entries = json!([{"name": "kettle.v1.0.0"}]);
-    let content = Fixture::bundles(&["1.0.0", "3.0.0"]).channel("stable", entries).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = installed("1.0.0").version("1.x").channels(&["stable"]);
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(
+        installed("1.0.0").version("1.x").channels(&["stable"]),
+        &Fixture::bundles(&["1.0.0", "3.0.0"]).channel("stable", entries),
+    );
     assert_eq!(
         codes(&report, "kettle.v3.0.0"),
         ["NotInRequestedChannels", "VersionOutOfRange", "NotSuccessor", "InNoChannel"]
@@ -23,10 +23,8 @@ fn every_reason_that_applies_is_listed() {
 // resolution.md 6.2
 #[test]
 fn a_prerelease_nobody_asked_for_is_not_out_of_range() {
-    let content = Fixture::bundles(&["1.5.0-rc.1", "2.0.0"]).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = request().version(">=1.0.0 <2.0.0");
-    let report = report(&request, &catalogs, &ANY);
+    let report =
+        of_one(request().version(">=1.0.0 <2.0.0"), &Fixture::bundles(&["1.5.0-rc.1", "2.0.0"]));
     assert_eq!(
         report.bundles[1].reasons[0].finding,
         Finding::PrereleaseNotRequested { suggestion: Some(">=1.0.0-0 <2.0.0".to_owned()) }
@@ -36,10 +34,7 @@ fn a_prerelease_nobody_asked_for_is_not_out_of_range() {
 
 #[test]
 fn every_group_names_the_term_that_refuses() {
-    let content = Fixture::bundles(&["2.5.0"]).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = request().version(">=1.0, <2.0 || 3.x");
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(request().version(">=1.0, <2.0 || 3.x"), &Fixture::bundles(&["2.5.0"]));
     let Finding::VersionOutOfRange { term, groups } = &report.bundles[0].reasons[0].finding else {
         panic!("{report:?}");
     };
@@ -55,12 +50,10 @@ fn a_cycle_ends() {
         {"name": "kettle.v1.2.0", "replaces": "kettle.v1.1.0"},
         {"name": "kettle.v1.0.0", "replaces": "kettle.v1.2.0"},
     ]);
-    let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0", "2.0.0"])
-        .channel("stable", entries)
-        .content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = installed("1.0.0").version(">=1.2.0");
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(
+        installed("1.0.0").version(">=1.2.0"),
+        &Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0", "2.0.0"]).channel("stable", entries),
+    );
     let paths: Vec<_> = report
         .bundles
         .iter()
@@ -82,12 +75,10 @@ fn the_shortest_way_over_the_higher_versions_is_shown() {
         {"name": "kettle.v1.2.0", "skips": ["kettle.v1.0.0"]},
         {"name": "kettle.v1.3.0", "skips": ["kettle.v1.2.0", "kettle.v1.1.0"]},
     ]);
-    let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0", "1.3.0"])
-        .channel("stable", entries)
-        .content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs =
+        one(&Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0", "1.3.0"]).channel("stable", entries));
     let request = installed("1.0.0").version("1.3.0");
-    let hints = report(&request, &catalogs, &ANY).hints;
+    let hints = report(&request, catalogs, &ANY).hints;
     assert_eq!(
         hints[0].text,
         "1.3.0 is reachable in 2 steps: 1.0.0 -> 1.2.0 -> 1.3.0; set version to a range that \
@@ -98,10 +89,9 @@ fn the_shortest_way_over_the_higher_versions_is_shown() {
 // resolution.md 1.6, 6.2
 #[test]
 fn a_pin_two_hops_away_is_not_adjacent() {
-    let content = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]));
     let request = installed("1.0.0").version("1.0.2").channels(&["stable"]);
-    let value = json_of(&report(&request, &catalogs, &ANY));
+    let value = json_of(&report(&request, catalogs, &ANY));
     assert_eq!(value["result"], "NoCandidate");
     assert_eq!(value["hints"][0]["code"], "NotAdjacent");
     assert_eq!(value["hints"][0]["path"], json!(["1.0.0", "1.0.1", "1.0.2"]));
@@ -128,10 +118,10 @@ fn a_pin_two_hops_away_is_not_adjacent() {
 #[case(">=1.0.0\t<1.1.0")]
 fn a_skip_range_that_is_none_is_named(#[case] range: &str) {
     let entries = json!([{"name": "kettle.v1.1.0", "skipRange": range}]);
-    let content = Fixture::bundles(&["1.0.0", "1.1.0"]).channel("stable", entries).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = installed("1.0.0");
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(
+        installed("1.0.0"),
+        &Fixture::bundles(&["1.0.0", "1.1.0"]).channel("stable", entries),
+    );
     assert_eq!(report.result, Ending::Resolved);
     assert_eq!(codes(&report, "kettle.v1.1.0"), ["NotSuccessor", "InvalidSkipRange"]);
     let edge = &report.bundles[0].edges[0];
@@ -145,10 +135,7 @@ fn an_edge_in_an_unrequested_channel_is_noted() {
     let fixture = Fixture::bundles(&["1.0.0", "1.1.0"])
         .channel("beta", entries)
         .channel("alpha", json!([{"name": "kettle.v1.0.0"}, {"name": "kettle.v1.1.0"}]));
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = installed("1.0.0").channels(&["alpha"]);
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(installed("1.0.0").channels(&["alpha"]), &fixture);
     assert_eq!(codes(&report, "kettle.v1.1.0"), ["NotSuccessor", "EdgeInUnrequestedChannel"]);
     assert_eq!(codes(&report, "kettle.v1.0.0"), ["StaysOnInstalled"]);
 }
@@ -158,10 +145,7 @@ fn candidates_say_what_they_lost_to() {
     let fixture = Fixture::bundles(&["1.0.0", "1.1.0", "1.2.0+1", "1.2.0+2", "2.0.0"])
         .bundle("other", "1.2.0+2")
         .deprecate("2.0.0");
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = request();
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(request(), &fixture);
     let first = |bundle: &str| codes(&report, bundle)[0];
     assert_eq!(report.selected.as_ref().unwrap().bundle, "kettle.v1.2.0+2");
     assert_eq!(first("other"), "TieBrokenByName");
@@ -278,21 +262,43 @@ fn a_chosen_bundle_that_may_not_be_installed_is_excluded() {
             {"type": "olm.gvk.required", "value": {}},
         ],
     }));
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = request();
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(request(), &fixture);
     assert_eq!(report.result, Ending::ValidationFailed);
     assert_eq!(report.bundles[0].verdict, BundleVerdict::Excluded);
     assert_eq!(codes(&report, "kettle.v1")[0], "DependencyUnsupported");
 }
 
+// resolution.md 1.10: what is not asked for fits no better, and nothing is a reason to go back
+#[test]
+fn what_comes_first_and_does_not_fit_is_named() {
+    let bundle = |(version, minimum): (&str, &str)| {
+        json!({"schema": "olm.bundle", "package": "kettle", "name": format!("kettle.v{version}"),
+            "properties": [{"type": "olm.package", "value": {"version": version}},
+                {"type": "olm.csv.metadata", "value": {"minKubeVersion": minimum}}]})
+    };
+    let blobs = [("1.0.0", "1.20.0"), ("3.0.0", "1.40.0"), ("4.0.0", "1.40.0")].map(bundle);
+    let entry = |blob: &Value| json!({"name": blob["name"], "skips": ["kettle.v2.0.0"]});
+    let entries: Vec<_> = blobs.iter().map(entry).collect();
+    let fixture = Fixture { blobs: blobs.into(), ..Fixture::default() };
+    let catalogs = one(&fixture.channel("stable", entries.into()));
+    let kube_version = "1.30.0".parse().ok();
+    let environment = Environment { kube_version, ..Environment::default() };
+    let options = Options { dependencies: crate::resolve::Dependencies::Check, ..ANY };
+    let request = installed("2.0.0").version("<4.0.0");
+    let report = explain(&request, catalogs, &environment, &options, None);
+    let Headline { code, text } = report.headline().unwrap();
+    assert_eq!(code.as_str(), "ConstraintUnmet");
+    assert!(text.starts_with("kettle.v3.0.0 requires Kubernetes \"1.40.0\""), "{text}");
+    assert_eq!(codes(&report, "kettle.v1.0.0"), ["SuccessorIsLowerVersion"]);
+    assert_eq!(report.bundles[2].reasons[0].stage, Stage::Order);
+}
+
 #[test]
 fn warnings_come_with_the_chosen_bundle() {
-    let content = Fixture::bundles(&["1.0.0", "2.0.0"]).content();
-    let catalogs = [catalog("a", 0, &content)];
-    let request = installed("2.0.0").version("1.0.0").self_certified();
-    let report = report(&request, &catalogs, &ANY);
+    let report = of_one(
+        installed("2.0.0").version("1.0.0").self_certified(),
+        &Fixture::bundles(&["1.0.0", "2.0.0"]),
+    );
     let chosen = report.selected.unwrap();
     let warnings: Vec<_> = chosen.warnings.iter().map(|it| it.finding.code().as_str()).collect();
     assert_eq!(warnings, ["SuccessorIsLowerVersion", "ForcedStep"]);
@@ -300,10 +306,9 @@ fn warnings_come_with_the_chosen_bundle() {
 
 /// Returns what leads to a version, in words.
 fn ways(request: &Request, fixture: &Fixture, options: Options, version: &str) -> Vec<String> {
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(fixture);
     let environment = Environment::default();
-    let report = explain(request, &catalogs, &environment, &options, Some(version));
+    let report = explain(request, catalogs, &environment, &options, Some(version));
     let target = report.target.unwrap();
     target.ways.iter().map(|way| format!("{}: {way}", way.steps)).collect()
 }
@@ -327,10 +332,9 @@ fn what_leads_to_a_version_is_told() {
 
 #[test]
 fn versions_around_one_that_does_not_exist_are_told() {
-    let content = Fixture::bundles(&["1.0.0", "1.1.0", "1.3.0"]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&Fixture::bundles(&["1.0.0", "1.1.0", "1.3.0"]));
     let (request, environment) = (request(), Environment::default());
-    let report = explain(&request, &catalogs, &environment, &ANY, Some("v1.2.0"));
+    let report = explain(&request, catalogs, &environment, &ANY, Some("v1.2.0"));
     let target = report.target.unwrap();
     assert_eq!(target.nearest, ["1.3.0", "1.1.0", "1.0.0"]);
     assert!(target.found.is_empty() && target.ways.is_empty());
@@ -339,10 +343,9 @@ fn versions_around_one_that_does_not_exist_are_told() {
 // resolution.md 6.1
 #[test]
 fn a_report_that_breaks_its_schema_is_noticed() {
-    let content = Fixture::bundles(&["1.0.0"]).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&Fixture::bundles(&["1.0.0"]));
     let request = request();
-    let mut report = report(&request, &catalogs, &ANY);
+    let mut report = report(&request, catalogs, &ANY);
     assert_eq!(violations(&report), [""; 0]);
     report.hints = vec![Suggestion::AvailableVersions { versions: vec![] }.into()];
     report.hints[0].text.clear();
@@ -385,11 +388,10 @@ fn name(number: usize) -> String {
     fixture.channel("stable", entries.into())
 }))]
 fn what_a_large_package_takes_grows_with_its_size(#[case] fixture: Fixture) {
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&fixture);
     let request = installed("0.9.0").version("1.0.0+1");
     let start = std::time::Instant::now();
-    let report = report(&request, &catalogs, &ANY);
+    let report = report(&request, catalogs, &ANY);
     assert!(!report.bundles.is_empty());
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
@@ -418,15 +420,14 @@ fn changes_that_take_too_many_steps_to_try_are_not_suggested(
         let next = format!("kettle.v1.{}.0", minor + 1);
         entries.push(json!({"name": next, "replaces": name}));
     }
-    let content = fixture.channel("stable", entries.into()).content();
-    let catalogs = [catalog("a", 0, &content)];
+    let catalogs = one(&fixture.channel("stable", entries.into()));
     let environment = Environment {
         providers: crate::resolve::Knowledge::Known(Vec::new().into()),
         ..Environment::default()
     };
     let options = Options { dependencies: crate::resolve::Dependencies::Check, ..ANY };
     let request = installed("1.0.0").version("1.189.0");
-    let report = explain(&request, &catalogs, &environment, &options, None);
+    let report = explain(&request, catalogs, &environment, &options, None);
     let hint = &json_of(&report)["hints"][0];
     assert_eq!(hint["code"], "NotAdjacent");
     assert_eq!(hint["suggestedVersion"].as_str(), want);

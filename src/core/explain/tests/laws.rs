@@ -115,17 +115,16 @@ proptest! {
         fixture in any_fixture(),
         channels in prop_oneof![Just(vec![]), Just(vec!["c0"])],
     ) {
-        let content = fixture.content();
-        let catalogs = [catalog("a", 0, &content)];
+        let catalogs = one(&fixture);
         let request = installed("0.0.0").channels(&channels);
-        let report = report(&request, &catalogs, &ANY);
+        let report = report(&request, catalogs, &ANY);
         let findings = report.bundles.iter().flat_map(|it| &it.reasons).map(|it| &it.finding);
         for finding in findings {
             let Finding::NotSuccessor { path: Some(path), .. } = finding else { continue };
             prop_assert!(path.len() > 2, "one step is no excuse: {path:?}");
             for step in path.windows(2) {
                 let request = installed(&step[0]).channels(&channels).version(&step[1]);
-                let answer = resolve(&request, &catalogs, &Environment::default(), &ANY);
+                let answer = resolve(&request, catalogs, &Environment::default(), &ANY);
                 let version = answer.result.map(|it| it.version.recorded()).ok();
                 prop_assert_eq!(version.as_deref(), Some(step[1].as_str()));
             }
@@ -140,11 +139,10 @@ proptest! {
         options in any_options(),
         wanted in (0u8..3, 0u8..3),
     ) {
-        let content = fixture.content();
-        let catalogs = [catalog("a", 0, &content)];
+        let catalogs = one(&fixture);
         let wanted = format!("{}.{}.0", wanted.0, wanted.1);
         let environment = Environment::default();
-        let report = explain(&request, &catalogs, &environment, &options, Some(&wanted));
+        let report = explain(&request, catalogs, &environment, &options, Some(&wanted));
         for way in &report.target.as_ref().unwrap().ways {
             let mut request = request.clone().version(&way.version);
             if let Some(channels) = &way.channels {
@@ -155,7 +153,7 @@ proptest! {
             }
             let mut reached = String::new();
             for _ in 0..way.steps {
-                let answer = resolve(&request, &catalogs, &environment, &options).result.unwrap();
+                let answer = resolve(&request, catalogs, &environment, &options).result.unwrap();
                 reached = answer.version.recorded();
                 request.installed = installed(&reached).installed;
             }

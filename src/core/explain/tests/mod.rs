@@ -20,6 +20,11 @@ fn report<'a>(
     explain(request, catalogs, &NOTHING_TOLD, options, None)
 }
 
+/// Explains the resolution from one catalog; what that is made of is not freed.
+fn of_one(request: Request, fixture: &Fixture) -> Report<'static> {
+    report(Box::leak(Box::new(request)), one(fixture), &ANY)
+}
+
 fn json_of(report: &Report<'_>) -> Value {
     serde_json::to_value(report).unwrap()
 }
