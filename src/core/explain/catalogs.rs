@@ -6,8 +6,7 @@ use super::evaluation::PackageEvaluation;
 use super::finding::CatalogReason;
 use super::model::{CatalogState, CatalogSummary};
 use crate::catalog::{Content, PackageIndex};
-use crate::resolve::{Catalog, Selected};
-use crate::resolve::{CatalogError, CatalogProblem, Query, Resolution, Unavailability};
+use crate::resolve::{Catalog, CatalogError, CatalogProblem, Query, Resolution, Unavailability};
 use crate::selector::Selector;
 
 /// The most similar package names that are listed.
@@ -78,16 +77,12 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
             return true;
         }
         let Ok(winner) = &resolution.result else { return false };
-        let outranked = |winner: &Selected<'_>| {
-            let priority = resolution.catalogs.iter();
-            let priority = priority.filter(|it| it.name == winner.catalog).map(|it| it.priority);
-            let outranks = |it| query.outranks((winner.catalog, it), self.catalog.priority);
-            !winner.deprecated && priority.max().is_some_and(outranks)
-        };
+        let other = (self.catalog.name, self.catalog.priority);
+        let outranks = query.outranks((winner.catalog, winner.priority), other);
         // An unreadable catalog is ignored when the installed bundle stays; a readable one that was
         // left out on purpose may offer more.
         let stays = !readable && query.is_installed(winner.bundle);
-        outranked(winner) || stays
+        (outranks && !winner.deprecated) || stays
     }
 
     /// Returns the reasons that do not depend on other catalogs.

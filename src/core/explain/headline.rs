@@ -78,8 +78,9 @@ impl Report<'_> {
             }];
             parts.extend(self.text_of(|it| matches!(it, Suggestion::SimilarPackage { .. })));
             parts.extend(self.text_of(|it| matches!(it, Suggestion::LeftOutCatalog { .. })));
-            let first = self.catalogs.first().map(|catalog| catalog.state.code());
-            return (first.unwrap_or(Code::NoCatalog), parts);
+            let consulted = self.catalogs.iter().find(|catalog| catalog.consulted);
+            let decisive = consulted.or(self.catalogs.first());
+            return (decisive.map_or(Code::NoCatalog, |it| it.state.code()), parts);
         }
         if let Some(text) = self.text_of(|it| matches!(it, Suggestion::ExistingChannels { .. })) {
             let channels = self.request.channels.join(", ");

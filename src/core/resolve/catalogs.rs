@@ -208,6 +208,7 @@ impl Query<'_> {
                     bundle: &bundle.name,
                     version: bundle.version(release_support).ok()?.clone(),
                     reason,
+                    outranked: false,
                 })
             })
             .collect();
@@ -294,17 +295,23 @@ impl Query<'_> {
                 unusable().all(|walk| walk.report.priority <= winner.priority)
             }
             Unavailability::Provable => {
-                let outranks = |walk: &CatalogSearch<'_>| {
-                    self.outranks((winner.catalog, winner.priority), walk.report.priority)
+                let outranks = |CatalogSearch { report, .. }: &CatalogSearch<'_>| {
+                    let other = (report.name, report.priority);
+                    self.outranks((winner.catalog, winner.priority), other)
                 };
                 self.is_installed(winner.bundle) || (!winner.deprecated && unusable().all(outranks))
             }
         }
     }
 
-    /// Says whether a catalog wins over others of a priority, whatever they offer.
-    pub(crate) fn outranks(&self, (catalog, priority): (&str, i32), other: i32) -> bool {
-        other < priority || (other == priority && self.is_home(catalog))
+    /// Says whether a catalog wins over another one, by their priorities, whatever that offers.
+    pub(crate) fn outranks(
+        &self,
+        (catalog, priority): (&str, i32),
+        (other, theirs): (&str, i32),
+    ) -> bool {
+        let wins_tie = theirs == priority && self.is_home(catalog);
+        catalog != other && (theirs < priority || wins_tie)
     }
 
     /// Returns whether the installed bundle came from a catalog.

@@ -125,7 +125,7 @@ pub struct Resolution<'a> {
 #[derive(Debug, Clone)]
 pub struct Selected<'a> {
     pub catalog: &'a str,
-    /// The bundle in that catalog.
+    pub(crate) priority: i32,
     pub bundle: &'a Bundle,
     /// Its version and release.
     pub version: VersionRelease,
@@ -180,6 +180,8 @@ pub struct Held<'a> {
     pub version: VersionRelease,
     /// Why: [`Reason::Held`] or [`Reason::Unfit`].
     pub reason: Reason,
+    /// Whether the chosen bundle would win anyway, because of its catalog.
+    pub(crate) outranked: bool,
 }
 
 /// The outcome for one catalog.
@@ -382,13 +384,16 @@ impl<'r> Query<'r> {
             Some(_) => Fallback::Hold,
         };
         let work = walks.iter().map(|walk| walk.work).sum::<u64>() + self.cluster.work();
+        let chosen = result.as_ref().ok();
         let (mut reports, mut held, mut excluded) = (Vec::new(), Vec::new(), Vec::new());
         for walk in walks {
+            let other = (walk.report.name, walk.report.priority);
+            let wins = |it: &Selected<'_>| self.outranks((it.catalog, it.priority), other);
+            let outranked = chosen.is_some_and(|chosen| !chosen.deprecated && wins(chosen));
+            held.extend(walk.held.into_iter().map(|it| Held { outranked, ..it }));
             reports.push(walk.report);
-            held.extend(walk.held);
             excluded.extend(walk.excluded);
         }
-        let chosen = result.as_ref().ok();
         Resolution {
             stays: chosen.is_some_and(|selected| self.is_installed(selected.bundle)),
             installed_fits: is_of_catalogs && maintained,
@@ -419,6 +424,7 @@ impl<'r> Query<'r> {
         validate::validate(bundle, self.options.dependencies).map_err(invalid)?;
         Ok(Selected {
             catalog: winner.catalog,
+            priority: winner.priority,
             bundle,
             version: version.clone(),
             deprecated: winner.deprecated,

@@ -11,9 +11,7 @@ fn told(report: &Report<'_>) -> String {
 }
 
 fn tell(request: &Request, fixture: &Fixture, options: Options) -> String {
-    let content = fixture.content();
-    let catalogs = [catalog("a", 0, &content)];
-    told(&report(request, &catalogs, &options))
+    told(&report(request, one(fixture), &options))
 }
 
 #[test]
@@ -67,16 +65,24 @@ fn catalogs_have_their_sentences() {
         (Fixture::bundles(&["1.0.0"]).content(), Fixture::bundles(&["1.0.0", "1.1.0"]).content());
     let mut disabled = catalog("c", 0, &one);
     disabled.enabled = false;
+    let empty = Fixture::default().content();
+    let lacking = [disabled.clone(), catalog("d", 0, &empty)];
     let (tied, broken, off) = (
         [catalog("a", 0, &one), catalog("b", 0, &two)],
         [catalog("a", 0, &one), down("b", 0)],
         [disabled],
     );
     let (fresh, none) = (request(), []);
+    let newer = Fixture::chain(&["1.0.0", "2.0.0"]).content();
+    let outranked = [catalog("a", 0, &newer), catalog("b", 1, &one)];
+    let (there, ours) = (installed("1.0.0"), Options::default());
     let lines = [
         ("tied", told(&report(&fresh, &tied, &ANY))),
         ("broken", told(&report(&fresh, &broken, &ANY))),
         ("disabled", told(&report(&fresh, &off, &ANY))),
+        ("disabled and without", told(&report(&fresh, &lacking, &ANY))),
+        // Whatever the update policy, the other catalog wins.
+        ("newer in an outranked one", told(&report(&there, &outranked, &ours))),
         ("no catalogs", told(&report(&fresh, &none, &ANY))),
         ("no catalogs any more", told(&report(&installed("1.0.0"), &none, &ANY))),
     ];
