@@ -158,7 +158,8 @@ impl Bundle {
 
     fn read(files: &Files, for_catalog: bool) -> Result<Self, BundleError> {
         size::check(files)?;
-        let package = package(files)?;
+        let annotations = files.get(ANNOTATIONS_FILE).ok_or(BundleError::NoAnnotations)?;
+        let package = package(annotations).map_err(BundleError::Annotations)?;
         let mut bundle = Self { package, ..manifest::read(files, for_catalog)? };
         let annotations = &mut bundle.csv.annotations;
         bundle.warnings = properties::compose(annotations, files.get(PROPERTIES_FILE))?;
@@ -167,12 +168,7 @@ impl Bundle {
 }
 
 /// Reads the package name; a file without it is accepted here and refused by [`validate`].
-fn package(files: &Files) -> Result<String, BundleError> {
-    let content = files.get(ANNOTATIONS_FILE).ok_or(BundleError::NoAnnotations)?;
-    read_package(content).map_err(BundleError::Annotations)
-}
-
-fn read_package(content: &[u8]) -> Result<String, MetadataError> {
+fn package(content: &[u8]) -> Result<String, MetadataError> {
     let document = yaml::to_json(utf8(content)?)?.into_iter().next();
     let Some(document) = document else { return Ok(String::new()) };
     let root = field::At::root(&document);

@@ -134,10 +134,10 @@ fn ways(what_if: &WhatIf<'_, '_>, places: &[Place<'_, '_, '_>]) -> Vec<SpecChang
     let mut ways = Vec::new();
     for place in places {
         let wider = place.channels(what_if);
-        ways.extend(wider.iter().find_map(|it| place.gentle(what_if, it.as_deref())));
+        ways.extend(wider.iter().find_map(|it| place.gentle(what_if, it)));
         let direct = ways.iter().any(|way: &SpecChange| way.steps == 1);
         if !direct {
-            ways.extend(wider.iter().find_map(|it| place.forced(what_if, it.as_deref())));
+            ways.extend(wider.iter().find_map(|it| place.forced(what_if, it)));
         }
         if !ways.is_empty() {
             break;
@@ -160,37 +160,24 @@ impl Place<'_, '_, '_> {
 
     /// Returns the channels to try: the requested ones first, then one more of those the bundle is
     /// in.
-    fn channels(&self, what_if: &WhatIf<'_, '_>) -> Vec<Option<Vec<String>>> {
+    fn channels(&self, what_if: &WhatIf<'_, '_>) -> Vec<Vec<String>> {
         let requested = &what_if.query.request.filter.channels;
-        let mut tried = vec![None];
-        if requested.is_empty() {
-            return tried;
-        }
         let all = self.survey.channels(self.survey.bundle(self.position)).into_iter();
         let missing = all.filter(|channel| !what_if.query.considers(channel));
-        tried.extend(missing.map(|channel| {
-            let mut channels = requested.clone();
-            channels.push(channel.to_owned());
-            Some(channels)
-        }));
-        tried
+        let wider = missing.map(|channel| [requested.as_slice(), &[channel.to_owned()]].concat());
+        std::iter::once(requested.clone()).chain(wider).collect()
     }
 
     /// Looks for a range under which updates lead to it; one step if possible.
-    fn gentle(&self, what_if: &WhatIf<'_, '_>, channels: Option<&[String]>) -> Option<SpecChange> {
+    fn gentle(&self, what_if: &WhatIf<'_, '_>, channels: &[String]) -> Option<SpecChange> {
         let ranges = self.ranges(&self.version()?.version);
-        let with = |filter: &mut CatalogFilter| {
-            if let Some(channels) = channels {
-                filter.channels = channels.to_vec();
-            }
-        };
         let steps = ranges.into_iter().filter_map(|range| {
+            let with = |filter: &mut CatalogFilter| filter.channels = channels.to_vec();
             let steps = what_if.steps_to(&range, self.name(), with)?;
             Some((steps, range))
         });
         let (steps, version) = steps.min_by_key(|(steps, _)| *steps)?;
-        let channels = channels.map(<[String]>::to_vec);
-        Some(SpecChange { version, channels, forced: false, steps })
+        Some(SpecChange { version, channels: changed(what_if, channels), forced: false, steps })
     }
 
     /// Returns ranges that may lead to its version, the simplest first.
@@ -206,21 +193,20 @@ impl Place<'_, '_, '_> {
     }
 
     /// Says whether disabling the upgrade constraints leads to it.
-    fn forced(&self, what_if: &WhatIf<'_, '_>, channels: Option<&[String]>) -> Option<SpecChange> {
+    fn forced(&self, what_if: &WhatIf<'_, '_>, channels: &[String]) -> Option<SpecChange> {
         let version = self.version()?.version.clone().without_build().to_string();
         let answer = what_if.ask(|filter| {
             filter.version = Some(version.clone());
             filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
-            if let Some(channels) = channels {
-                filter.channels = channels.to_vec();
-            }
+            filter.channels = channels.to_vec();
         })?;
-        let channels = channels.map(<[String]>::to_vec);
-        (answer.bundle == self.name()).then_some(SpecChange {
-            version,
-            channels,
-            forced: true,
-            steps: 1,
-        })
+        let channels = changed(what_if, channels);
+        let change = SpecChange { version, channels, forced: true, steps: 1 };
+        (answer.bundle == self.name()).then_some(change)
     }
+}
+
+/// Returns channels, unless they are the requested ones.
+fn changed(what_if: &WhatIf<'_, '_>, channels: &[String]) -> Option<Vec<String>> {
+    (what_if.query.request.filter.channels != channels).then(|| channels.to_vec())
 }

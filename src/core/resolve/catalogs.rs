@@ -188,17 +188,15 @@ impl Query<'_> {
                 deprecated: package.is_deprecated(&bundle.name),
                 unfit: unfit.cloned(),
             };
-        let unfit = kept_back.iter().filter_map(|(bundle, reason)| match reason {
-            Reason::Unfit(why) => Some((*bundle, why)),
+        kept_back.sort_by(|(a, _), (b, _)| self.preference(package, a, b));
+        walk.unfit = kept_back.iter().find_map(|(bundle, reason)| match reason {
+            Reason::Unfit(why) => Some(contribution(bundle, Some(why))),
             _ => None,
         });
-        let unfit = unfit.min_by(|(a, _), (b, _)| self.preference(package, a, b));
-        walk.unfit = unfit.map(|(bundle, why)| contribution(bundle, Some(why)));
         // Bundles that rank below the best one would have lost anyway, so they are not held back.
         kept_back.retain(|(bundle, _)| {
             best.is_none_or(|best| self.preference(package, bundle, best).is_lt())
         });
-        kept_back.sort_by(|(a, _), (b, _)| self.preference(package, a, b));
         let release_support = self.options.release_support;
         walk.held = kept_back
             .into_iter()

@@ -151,14 +151,13 @@ impl Query<'_> {
         let steps = if self.is_installed(bundle) { &own } else { steps };
         let candidate = self.candidate(bundle);
         let judgements = self.judgements(&candidate, steps)?;
-        for verdict in [Verdict::Unmet, Verdict::Unknown] {
-            let mut failed = judgements.clone();
-            failed.retain(|judgement| judgement.tree.verdict == verdict);
-            match verdict {
-                _ if failed.is_empty() => {}
-                Verdict::Unmet => return Err(ValidationError::ConstraintUnmet(failed)),
-                _ => return Err(ValidationError::ConstraintUnknown(failed)),
-            }
+        let (unmet, unknown): (Vec<_>, Vec<_>) =
+            judgements.into_iter().partition(|it| it.tree.verdict == Verdict::Unmet);
+        if !unmet.is_empty() {
+            return Err(ValidationError::ConstraintUnmet(unmet));
+        }
+        if !unknown.is_empty() {
+            return Err(ValidationError::ConstraintUnknown(unknown));
         }
         if self.self_certified {
             return Ok(());

@@ -421,7 +421,11 @@ impl<'r> Query<'r> {
         if let Some(unfit) = &winner.unfit {
             return Err(invalid(unfit.as_ref().clone()));
         }
-        validate::validate(bundle, self.options.dependencies).map_err(invalid)?;
+        let refuses = self.options.dependencies == Dependencies::Refuse;
+        if let Some(property) = bundle.dependencies().next().filter(|_| refuses) {
+            let (bundle, property) = (bundle.name.clone(), property.kind.clone());
+            return Err(invalid(ValidationError::DependencyUnsupported { bundle, property }));
+        }
         Ok(Selected {
             catalog: winner.catalog,
             priority: winner.priority,

@@ -1,9 +1,9 @@
-//! The checks a bundle must pass, besides the filters, to be a candidate.
+//! What keeps a bundle from being installed, besides the filters.
 
 use olm_api::conditions::Reason;
 
 use super::constraint::{Breakage, Items, Judgement};
-use crate::catalog::{Bundle, ConstraintError};
+use crate::catalog::ConstraintError;
 use crate::error::quote;
 
 /// How declared dependencies are treated (gate `ConstraintChecking`).
@@ -53,16 +53,5 @@ impl ValidationError {
             Self::ConstraintUnknown(_) => Reason::ConstraintUnknown,
             Self::BreaksInstalled(_) => Reason::BreaksInstalled,
         }
-    }
-}
-
-/// Checks a bundle. `olm.label.required` does not count as a dependency, as upstream.
-pub(super) fn validate(bundle: &Bundle, dependencies: Dependencies) -> Result<(), ValidationError> {
-    match (dependencies, bundle.dependencies().next()) {
-        (Dependencies::Check, _) | (Dependencies::Refuse, None) => Ok(()),
-        (Dependencies::Refuse, Some(property)) => Err(ValidationError::DependencyUnsupported {
-            bundle: bundle.name.clone(),
-            property: property.kind.clone(),
-        }),
     }
 }

@@ -7,7 +7,7 @@ use super::super::evaluation::Place;
 use super::super::finding::CatalogReason;
 use super::super::model::CatalogState;
 use super::super::what_if::WhatIf;
-use super::Suggestion;
+use super::{Hint, Suggestion};
 use crate::resolve::Ending;
 use crate::resolve::Reason;
 use crate::version::VersionRelease;
@@ -23,10 +23,10 @@ struct Scene<'t, 'a, 'q> {
 }
 
 /// Returns everything that can be done, the most useful first.
-pub(super) fn suggestions<'a>(
+pub(in crate::explain) fn hints<'a>(
     what_if: &WhatIf<'a, '_>,
     all: &[CatalogEvaluation<'a, '_>],
-) -> Vec<Suggestion<'a>> {
+) -> Vec<Hint<'a>> {
     let scene = Scene { what_if, all, ending: what_if.resolution.ending() };
     let mut suggestions = Vec::new();
     suggestions.extend(scene.without_unreadable());
@@ -43,7 +43,7 @@ pub(super) fn suggestions<'a>(
         suggestions.extend(scene.available());
     }
     suggestions.extend(scene.left_out());
-    suggestions
+    suggestions.into_iter().map(Hint::from).collect()
 }
 
 impl<'a, 'q> Scene<'_, 'a, 'q> {

@@ -5,10 +5,9 @@ use olm_api::keys::policy;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::catalogs::CatalogEvaluation;
-use super::what_if::WhatIf;
-
 mod advise;
+
+pub(super) use advise::hints;
 
 const FORCE: &str = "upgradeConstraintPolicy SelfCertified";
 
@@ -198,23 +197,15 @@ impl<'a> From<Suggestion<'a>> for Hint<'a> {
     }
 }
 
-/// Returns everything that can be done, the most useful first.
-pub(super) fn hints<'a>(
-    what_if: &WhatIf<'a, '_>,
-    all: &[CatalogEvaluation<'a, '_>],
-) -> Vec<Hint<'a>> {
-    advise::suggestions(what_if, all).into_iter().map(Hint::from).collect()
-}
-
 fn steps_along(path: &[String], range: Option<&str>) -> String {
     let to = path.last().map(String::as_str).unwrap_or_default();
     let steps = path.len().saturating_sub(1);
-    let (plural, way) = (if steps == 1 { "" } else { "s" }, path.join(" -> "));
+    let way = path.join(" -> ");
     let how = range.map_or_else(
         || "one after the other".to_owned(),
         |range| format!("a range that contains the steps, for example \"{range}\""),
     );
-    format!("{to} is reachable in {steps} step{plural}: {way}; set version to {how}")
+    format!("{to} is reachable in {steps} steps: {way}; set version to {how}")
 }
 
 fn policy_change(version: &str, reason: Code, range: Option<&str>) -> String {
