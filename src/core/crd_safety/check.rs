@@ -1,5 +1,7 @@
 //! The checks, and how each compares its keyword in two schemas of the same path.
 
+use std::collections::BTreeSet;
+
 use itertools::Itertools as _;
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
@@ -184,5 +186,6 @@ fn sorted(list: &Value) -> Vec<String> {
 
 /// Returns what of a list is not in another.
 pub(super) fn without<'a>(all: &'a [String], others: &[String]) -> Vec<&'a str> {
+    let others: BTreeSet<_> = others.iter().collect();
     all.iter().filter(|one| !others.contains(one)).map(String::as_str).collect()
 }

@@ -1,6 +1,7 @@
 //! Compares two custom resource definitions.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 use serde_json::Value;
@@ -8,10 +9,13 @@ use serde_json::Value;
 use super::access;
 use super::check::{Check, KEYWORD_CHECKS, changed};
 use super::definition::{Definition, Version};
-use super::finding::{Finding, SchemaPlace};
+use super::finding::{Finding, SchemaPlace, Unhandled};
 use super::loosening::{OF_EVERY_OBJECT, is_harmless, is_open, narrowed_fields};
-use super::schema::{KEYWORDS, Kind, Node, Position, Schema, flattened};
+use super::schema::{KEYWORDS, Kind, MAX_PATH, Position, Schema, children, longest_path};
 use crate::error::quote;
+
+/// Most served versions that are compared, each with each.
+const MAX_SERVED: usize = 64;
 
 /// Which changes are let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +55,20 @@ fn schemas(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
         let text = "preserveUnknownFields true -> false".to_owned();
         findings.push(Finding::of_definition(Check::Unhandled, text));
     }
+    let is_too_much = |versions: &[Version]| {
+        versions.iter().filter(|version| version.served).count() > MAX_SERVED
+            || versions.iter().any(|version| longest_path(&version.schema) > MAX_PATH)
+    };
+    if is_too_much(&old.versions) || is_too_much(&new.versions) {
+        let text = format!(
+            "not compared: more than {MAX_SERVED} served versions, or a path in a schema of more \
+             than {MAX_PATH} bytes"
+        );
+        findings.push(Finding::of_definition(Check::Unhandled, text));
+        return findings;
+    }
     for new in &new.versions {
         let Some(old) = old.version(&new.name) else { continue };
-        findings.extend(removed_fields(old, new, rules));
         findings.extend(versions(&new.name, old, new, rules));
     }
     if !new.converted {
@@ -80,18 +95,6 @@ fn definition(old: &Definition, new: &Definition) -> Vec<Finding> {
     findings
 }
 
-/// Returns the schemas that are gone; upstream also counts those that describe no field.
-fn removed_fields(old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
-    let left = flattened(&new.schema);
-    let removed = flattened(&old.schema).into_iter();
-    removed
-        .filter(|(_, node)| rules == Rules::Upstream || node.condition_of.is_none())
-        .filter(|(path, _)| !left.contains_key(path))
-        .map(|(path, _)| format!("removed field : {}.{path}", new.name))
-        .map(|text| Finding::of_definition(Check::ExistingFieldRemoval, text))
-        .collect()
-}
-
 /// Compares every served version with every later one, as if that were an upgrade.
 fn served_pairs(definition: &Definition, rules: Rules) -> Vec<Finding> {
     let mut served: Vec<_> = definition.versions.iter().filter(|version| version.served).collect();
@@ -109,84 +112,110 @@ fn served_pairs(definition: &Definition, rules: Rules) -> Vec<Finding> {
 /// Compares the schemas of two versions; fields that only the new one has count where objects may
 /// have them already.
 fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Finding> {
-    let preserves_all = old.preserves_unknown;
-    let (olds, news) = (flattened(&old.schema), flattened(&new.schema));
-    let nothing = Schema::new();
-    let mut findings = Vec::new();
-    for (path, old) in &olds {
-        // Where the whole condition may change as it does, its parts are not looked at.
-        if let Some((field, key)) = old.condition_of.as_ref().filter(|_| rules == Rules::Loosenings)
-        {
-            let [before, after] =
-                [&olds, &news].map(|nodes| nodes.get(field).map_or(&nothing, |node| node.schema));
-            if is_harmless(key, before, after, Position::Field) {
-                continue;
-            }
-        }
-        let new = news.get(path).map_or(&nothing, |node| node.schema);
-        let place = || SchemaPlace::Schema { versions: label.to_owned(), path: path.clone() };
-        findings.extend(node(old, new, rules, place));
-        let is_field = rules == Rules::Loosenings && old.position == Position::Field;
-        if is_field && (preserves_all || is_open(old.schema)) {
-            let fields = narrowed_fields(old.schema, new).into_iter();
-            let fields = fields.filter(|field| path != "^" || !OF_EVERY_OBJECT.contains(field));
-            findings.extend(fields.map(|field| Finding {
-                place: SchemaPlace::Schema {
-                    versions: label.to_owned(),
-                    path: format!("{path}.{field}"),
-                },
-                check: Check::Unhandled,
-                text: "field added where unknown fields are preserved".to_owned(),
-                unhandled: Vec::new(),
-            }));
-        }
-    }
-    findings
+    let mut comparison = Comparison {
+        label,
+        rules,
+        is_upgrade: label == new.name,
+        preserves_all: old.preserves_unknown,
+        path: "^".to_owned(),
+        findings: Vec::new(),
+    };
+    comparison.visit(&old.schema, Some(&new.schema), Position::Field);
+    comparison.findings
 }
 
-/// Compares two schemas at a place without the properties and items in them.
-fn node(
-    old: &Node<'_>,
-    new: &Schema,
+/// Two versions that are compared.
+struct Comparison<'a> {
+    label: &'a str,
     rules: Rules,
-    place: impl Fn() -> SchemaPlace,
-) -> Vec<Finding> {
-    let finding = |check, text, unhandled| Finding { place: place(), check, text, unhandled };
-    let mut findings = Vec::new();
-    let mut unhandled = Vec::new();
-    for keyword in KEYWORDS.iter() {
-        let key = keyword.key;
-        let before = old.schema.get(key).unwrap_or(&Value::Null);
-        let after = new.get(key).unwrap_or(&Value::Null);
-        let apart = ["description", "properties", "items"].contains(&key);
-        if apart || before == after {
-            continue;
+    /// Whether they are one version, of which it is told what is gone.
+    is_upgrade: bool,
+    preserves_all: bool,
+    /// Where the schemas stand that are looked at.
+    path: String,
+    findings: Vec<Finding>,
+}
+
+impl Comparison<'_> {
+    /// Compares the schemas at a path and all below them.
+    fn visit(&mut self, old: &Schema, new: Option<&Schema>, position: Position) {
+        let is_field = self.rules == Rules::Loosenings && position == Position::Field;
+        // Upstream also counts those that describe no field.
+        if new.is_none() && self.is_upgrade && (is_field || self.rules == Rules::Upstream) {
+            let text = format!("removed field : {}.{}", self.label, self.path);
+            self.findings.push(Finding::of_definition(Check::ExistingFieldRemoval, text));
         }
-        if rules == Rules::Loosenings && is_harmless(key, old.schema, new, old.position) {
-            continue;
-        }
-        let check = KEYWORD_CHECKS.iter().find(|(check, _)| key == <&str>::from(check));
-        match check {
-            Some((check, compare)) => {
-                let text = compare(before, after);
-                findings.extend(text.map(|text| finding(*check, text, Vec::new())));
+        let nothing = Schema::new();
+        let new = new.unwrap_or(&nothing);
+        self.keywords(old, new, position);
+        if is_field && (self.preserves_all || is_open(old)) {
+            let fields = narrowed_fields(old, new).into_iter();
+            let is_root = self.path == "^";
+            for field in fields.filter(|field| !is_root || !OF_EVERY_OBJECT.contains(field)) {
+                let text = "field added where unknown fields are preserved".to_owned();
+                let path = format!("{}.{field}", self.path);
+                self.add(path, Check::Unhandled, text, Vec::new());
             }
-            None => unhandled.push((keyword, before, after)),
+        }
+        // Where a whole condition may change as it does, its parts are not looked at.
+        let harmless: Vec<_> = ["allOf", "anyOf", "oneOf", "not"]
+            .into_iter()
+            .filter(|key| is_field && is_harmless(key, old, new, position))
+            .collect();
+        let news = children(new).into_iter().map(|(key, part, child)| ((key, part), child));
+        let news: BTreeMap<_, _> = news.collect();
+        for (key, part, child) in children(old) {
+            if !harmless.contains(&key) {
+                let length = self.path.len();
+                self.path.push('.');
+                self.path.push_str(&part);
+                self.visit(child, news.get(&(key, part)).copied(), position.below(key));
+                self.path.truncate(length);
+            }
         }
     }
-    if !unhandled.is_empty() {
-        let details = unhandled
-            .iter()
-            .map(|(keyword, before, after)| detail(keyword.field, keyword.kind, before, after))
-            .format("; ");
-        let text = format!("unhandled changes found ({details})");
-        let values = unhandled
-            .into_iter()
-            .map(|(keyword, before, after)| (keyword.key, before.clone(), after.clone()))
-            .collect();
-        findings.push(finding(Check::Unhandled, text, values));
+
+    /// Compares two schemas without the properties and items in them.
+    fn keywords(&mut self, old: &Schema, new: &Schema, position: Position) {
+        let mut unhandled = Vec::new();
+        for keyword in KEYWORDS.iter() {
+            let key = keyword.key;
+            let before = old.get(key).unwrap_or(&Value::Null);
+            let after = new.get(key).unwrap_or(&Value::Null);
+            let apart = ["description", "properties", "items"].contains(&key);
+            if apart || before == after {
+                continue;
+            }
+            if self.rules == Rules::Loosenings && is_harmless(key, old, new, position) {
+                continue;
+            }
+            match KEYWORD_CHECKS.iter().find(|(check, _)| key == <&str>::from(check)) {
+                Some((check, compare)) => {
+                    if let Some(text) = compare(before, after) {
+                        self.add(self.path.clone(), *check, text, Vec::new());
+                    }
+                }
+                None => unhandled.push((keyword, before, after)),
+            }
+        }
+        if !unhandled.is_empty() {
+            let details = unhandled
+                .iter()
+                .map(|(keyword, before, after)| detail(keyword.field, keyword.kind, before, after))
+                .format("; ");
+            let text = format!("unhandled changes found ({details})");
+            let values = unhandled
+                .into_iter()
+                .map(|(keyword, before, after)| (keyword.key, before.clone(), after.clone()))
+                .collect();
+            self.add(self.path.clone(), Check::Unhandled, text, values);
+        }
     }
-    findings
+
+    fn add(&mut self, path: String, check: Check, text: String, unhandled: Vec<Unhandled>) {
+        let place = SchemaPlace::Schema { versions: self.label.to_owned(), path };
+        self.findings.push(Finding { place, check, text, unhandled });
+    }
 }
 
 /// Says what became of a keyword, as upstream's summary of a difference does.

@@ -11,6 +11,7 @@ use jsonschema::Draft;
 use serde_json::{Map, Value, json};
 
 use super::definition::Definition;
+use super::schema::{MAX_PATH, longest_path};
 use crate::error::first_of;
 use crate::object::{Object, items};
 use crate::uninstall::is_converted_by_webhook;
@@ -86,6 +87,9 @@ pub fn evidence(
     let Some(schema) = schema_for(new, version) else {
         return unknown(&format!(", and the new CRD has no schema for version {version}"));
     };
+    if schema.as_object().is_some_and(|schema| longest_path(schema) > MAX_PATH) {
+        return unknown("; paths in the new schema are too long");
+    }
     let mut has_rules = false;
     let schema = converted(&schema, &mut has_rules);
     let validator = match jsonschema::options().with_draft(Draft::Draft4).build(&schema) {

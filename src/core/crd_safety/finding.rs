@@ -31,9 +31,12 @@ pub struct Finding {
     pub check: Check,
     /// What is wrong, in upstream's words.
     pub text: String,
-    /// The keywords that no check handles, each with both values: texts leave them out.
-    pub(super) unhandled: Vec<(&'static str, Value, Value)>,
+    /// The keywords that no check handles: texts leave their values out.
+    pub(super) unhandled: Vec<Unhandled>,
 }
+
+/// A keyword with both its values.
+pub(super) type Unhandled = (&'static str, Value, Value);
 
 impl Finding {
     pub(super) fn of_definition(check: Check, text: String) -> Self {

@@ -3,11 +3,12 @@
 //! Source: applying.md 6.4. Below `not` and `oneOf`, where accepting more may mean accepting less,
 //! only what says nothing about objects passes.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{KEYWORDS, Position, Schema};
+use super::schema::{Position, Schema};
 use crate::object::items;
 
 /// Keywords that say nothing about objects.
@@ -46,7 +47,7 @@ pub(super) fn is_same(old: &Schema, new: &Schema) -> bool {
 
 /// Says whether a schema differs from another by harmless changes alone.
 fn is_looser(old: &Schema, new: &Schema, position: Position) -> bool {
-    KEYWORDS.iter().all(|keyword| is_harmless(keyword.key, old, new, position))
+    old.keys().chain(new.keys()).all(|key| is_harmless(key, old, new, position))
 }
 
 fn is_loosened(key: &str, old: &Schema, new: &Schema, position: Position) -> bool {
@@ -57,7 +58,7 @@ fn is_loosened(key: &str, old: &Schema, new: &Schema, position: Position) -> boo
     let (least, most) = (before.as_f64(), after.as_f64());
     let is_looser = |old: &Value, new: &Value| are_looser(old, new, Position::Condition);
     match key {
-        "enum" => !before.is_null() && items(before).all(|one| items(after).any(|it| it == one)),
+        "enum" => !before.is_null() && texts(before).is_subset(&texts(after)),
         "maximum" | "maxItems" | "maxLength" | "maxProperties" => {
             least.zip(most).is_some_and(|(before, after)| before <= after)
         }
@@ -67,7 +68,8 @@ fn is_loosened(key: &str, old: &Schema, new: &Schema, position: Position) -> boo
         }
         "format" => before == "int32" && after == "int64",
         "required" => {
-            let mut added = items(after).filter(|field| items(before).all(|known| known != *field));
+            let known = texts(before);
+            let mut added = texts(after).into_iter().filter(|field| !known.contains(field));
             added.all(|field| is_filled_in(field, old, new))
         }
         "type" => match (before.as_str(), after.as_str()) {
@@ -100,22 +102,27 @@ fn is_looser_below(key: &str, old: &Schema, new: &Schema, position: Position) ->
     let below = position.below(key);
     match (key, value(old, key), value(new, key)) {
         ("properties", before, after) => {
-            let looser = |name: &String| are_looser(&before[name], &after[name], position);
-            let names = |fields: &Value| -> Vec<String> {
-                fields.as_object().into_iter().flat_map(Map::keys).cloned().collect()
+            let names = |fields: &Value| fields.as_object().map_or(0, Map::len);
+            let are_looser = |fields: &Value| {
+                let mut names = fields.as_object().into_iter().flat_map(Map::keys);
+                names.all(|name| are_looser(&before[name], &after[name], position))
             };
-            let (kept, known) = (names(before).iter().all(looser), names(after).iter().all(looser));
             match position {
-                Position::Field => kept && (!is_open(old) || narrowed_fields(old, new).is_empty()),
-                Position::Condition => known,
-                Position::Turning => kept && known,
+                Position::Field => {
+                    are_looser(before) && (!is_open(old) || narrowed_fields(old, new).is_empty())
+                }
+                Position::Condition => are_looser(after),
+                Position::Turning => names(before) == names(after) && are_looser(before),
             }
         }
         ("items", Value::Object(_), Value::Null) => position == Position::Condition,
         ("items" | "additionalProperties" | "not", before, after) => {
             are_looser(before, after, below)
         }
-        ("allOf" | "anyOf" | "oneOf", Value::Array(before), Value::Array(after)) => {
+        // Otherwise [`is_loosened`] has compared each with each: once is enough.
+        ("allOf" | "anyOf" | "oneOf", Value::Array(before), Value::Array(after))
+            if below == Position::Turning =>
+        {
             let mut pairs = before.iter().zip(after);
             before.len() == after.len() && pairs.all(|(old, new)| are_looser(old, new, below))
         }
@@ -132,8 +139,7 @@ fn are_looser(old: &Value, new: &Value, position: Position) -> bool {
 }
 
 /// Says whether a field that becomes required is filled in where it is missing.
-fn is_filled_in(field: &Value, old: &Schema, new: &Schema) -> bool {
-    let name = field.as_str().unwrap_or_default();
+fn is_filled_in(name: &str, old: &Schema, new: &Schema) -> bool {
     let has_default = value(new, "properties")[name].get("default").is_some();
     has_default && (value(old, "properties").get(name).is_some() || !is_open(old))
 }
@@ -176,6 +182,10 @@ fn keeps_only(old: &Value, new: &Value) -> bool {
     };
     let known = rules(old);
     rules(new).iter().all(|rule| known.contains(rule))
+}
+
+fn texts(list: &Value) -> BTreeSet<&str> {
+    items(list).map(|text| text.as_str().unwrap_or_default()).collect()
 }
 
 /// Returns the value of a keyword; an absent one is null.

@@ -1,7 +1,7 @@
 //! Whether a new version of a custom resource definition keeps the objects that are stored.
 //!
-//! Data flow: [`Definition`] reads a CRD, `schema` flattens the schema of each version into nodes,
-//! `check` compares two nodes keyword by keyword, `compare` runs that over versions and served
+//! Data flow: [`Definition`] reads a CRD, `schema` normalises the schema of each version, `check`
+//! compares two schemas of one path keyword by keyword, `compare` runs that over versions and served
 //! pairs, `loosening` leaves out what keeps every stored object valid, readable and writable, `access`
 //! adds what takes objects from those who use them, [`Finding`] is a line of the verdict, [`Waivers`]
 //! are what an administrator accepts, and [`evidence()`] says what the objects that exist tell of it.

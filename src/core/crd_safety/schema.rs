@@ -3,7 +3,6 @@
 //! A schema is normalised once: what those types do not tell apart is equal afterwards (an absent
 //! list and an empty one, `false` and nothing, `1` and `1.0`), and what they drop is gone.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
@@ -150,39 +149,25 @@ impl Position {
     }
 }
 
-/// A schema within a schema.
-#[derive(Debug, Clone)]
-pub(super) struct Node<'a> {
-    pub(super) schema: &'a Schema,
-    pub(super) position: Position,
-    /// The path of the field that this is a condition on, and the keyword.
-    pub(super) condition_of: Option<(String, &'static str)>,
-}
+/// Most bytes of a path in a schema that is compared or judged by: each field has one, and a CRD has
+/// room for a long path and many fields below it. Those of known CRDs have less than 400.
+pub(super) const MAX_PATH: usize = 2048;
 
-/// Returns every schema within a schema by its path, itself as `^`.
-pub(super) fn flattened(schema: &Schema) -> BTreeMap<String, Node<'_>> {
-    let mut nodes = BTreeMap::new();
-    let whole = Node { schema, position: Position::Field, condition_of: None };
-    visit("^".to_owned(), whole, &mut nodes);
-    nodes
-}
-
-fn visit<'a>(path: String, node: Node<'a>, nodes: &mut BTreeMap<String, Node<'a>>) {
-    for (key, part, child) in children(node.schema) {
-        if let Some(schema) = child.as_object() {
-            let position = node.position.below(key);
-            let condition_of = match &node.condition_of {
-                None if position != Position::Field => Some((path.clone(), key)),
-                outer => outer.clone(),
-            };
-            visit(format!("{path}.{part}"), Node { schema, position, condition_of }, nodes);
+/// Returns about how many bytes the longest path has.
+pub(super) fn longest_path(schema: &Schema) -> usize {
+    fn below(value: &Value) -> usize {
+        match value {
+            Value::Object(members) => longest_path(members),
+            Value::Array(items) => items.iter().map(below).max().unwrap_or_default(),
+            _ => 0,
         }
     }
-    nodes.insert(path, node);
+    let paths = schema.iter().map(|(name, value)| name.len() + 1 + below(value));
+    paths.max().unwrap_or_default()
 }
 
 /// Returns the schemas right below a schema, each with its keyword and its part of the path.
-fn children(schema: &Schema) -> Vec<(&'static str, String, &Value)> {
+pub(super) fn children(schema: &Schema) -> Vec<(&'static str, String, &Schema)> {
     let mut children = Vec::new();
     for keyword in KEYWORDS.iter() {
         let key = keyword.key;
@@ -204,5 +189,6 @@ fn children(schema: &Schema) -> Vec<(&'static str, String, &Value)> {
             _ => {}
         }
     }
-    children
+    let schemas = children.into_iter();
+    schemas.filter_map(|(key, part, child)| Some((key, part, child.as_object()?))).collect()
 }

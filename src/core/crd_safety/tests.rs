@@ -91,6 +91,33 @@ fn with_two(change: &Value) -> Definition {
     Definition::of(&crd)
 }
 
+// A bundle must not keep the process busy, or fill its memory.
+#[test]
+fn a_schema_takes_no_more_steps_than_it_has_parts() {
+    let nested = |most: i64, below: &dyn Fn(Value) -> Value| {
+        (0..40).fold(json!({"maximum": most}), |schema, _| below(schema))
+    };
+    let shapes: [&dyn Fn(Value) -> Value; 4] = [
+        &|schema| json!({"allOf": [schema]}),
+        &|schema| json!({"anyOf": [schema]}),
+        &|schema| json!({"additionalProperties": {"properties": {"a": schema}}}),
+        &|schema| json!({"not": {"properties": {"a": schema}}}),
+    ];
+    for below in shapes {
+        assert_ne!(fields(&nested(5, below), &nested(4, below), Rules::Loosenings), [""; 0]);
+    }
+    let long = definition(&json!({"properties": {"a".repeat(3000): {}}}), &json!({}));
+    let served: Vec<_> = (0..65).map(|number| version(&format!("v{number}"), &json!({}))).collect();
+    let many = definition(&json!({}), &json!({"versions": served}));
+    for new in [long, many] {
+        let found = found(&definition(&json!({}), &json!({})), &new, Rules::Loosenings);
+        assert!(
+            found.iter().any(|line| line.starts_with("unhandled: not compared: ")),
+            "{found:?}"
+        );
+    }
+}
+
 // applying.md 6.4: what takes objects from those who use them
 #[test]
 fn what_cannot_be_reached_any_more_is_found() {
