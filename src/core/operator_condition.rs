@@ -4,11 +4,11 @@
 //! into the status; where it does not run, the spec is read. Source: applying.md 10.
 
 use olm_api::UpdateStatus;
-use olm_api::conditions::Reason;
+use olm_api::conditions::{Reason, status};
 use serde_json::Value;
 
 use crate::extension::{Answer, Goal, Notice, Question, newest_known};
-use crate::object::items;
+use crate::object::{items, text_of};
 use crate::revision::BundleRecord;
 use crate::status::Note;
 use crate::version::Version;
@@ -90,27 +90,22 @@ fn judge(condition: &Value, type_: &str) -> Result<(), NotUpgradeable> {
     let of = |list: &str| {
         condition.pointer(list).and_then(|list| items(list).find(|entry| entry["type"] == type_))
     };
-    let says = |entry: &Value| match entry["status"].as_str() {
-        Some("False") => {
-            let message = entry["message"].as_str().unwrap_or_default();
-            Err(NotUpgradeable::Says(message.to_owned()))
-        }
-        _ => Ok(()),
-    };
+    let no = |entry: &Value| Err(NotUpgradeable::Says(text_of(&entry["message"])));
     if let Some(decided) = of("/spec/overrides") {
-        return says(decided);
+        return if decided["status"] == status::TRUE { Ok(()) } else { no(decided) };
     }
-    let Some(reported) = of("/status/conditions") else {
-        return of("/spec/conditions").map_or(Ok(()), says);
-    };
+    let reported = of("/status/conditions");
     let generation = condition["metadata"]["generation"].as_i64();
-    if reported["observedGeneration"].as_i64() != generation {
-        return Err(NotUpgradeable::Outdated {
-            type_: type_.to_owned(),
-            status: reported["status"].as_str().unwrap_or_default().to_owned(),
-        });
+    if let Some(reported) = reported
+        && reported["observedGeneration"].as_i64() != generation
+    {
+        let status = text_of(&reported["status"]);
+        return Err(NotUpgradeable::Outdated { type_: type_.to_owned(), status });
     }
-    says(reported)
+    match reported.or_else(|| of("/spec/conditions")) {
+        Some(entry) if entry["status"] == status::FALSE => no(entry),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
