@@ -146,7 +146,7 @@ pub fn is_unpulled(pods: &[Object], now: Timestamp) -> bool {
     newest(pods).first().is_some_and(|pod| {
         let made = made(pod).parse::<Timestamp>();
         made.is_ok_and(|made| now.duration_since(made) >= PULLING)
-            && pod.0.get("status").into_iter().flat_map(containers).any(|container| {
+            && pod.0.get("status").into_iter().flat_map(containers).any(|(_, container)| {
                 let reason = container["state"]["waiting"]["reason"].as_str();
                 reason.is_some_and(|reason| UNPULLED.contains(&reason))
             })
@@ -165,9 +165,10 @@ fn made(pod: &Object) -> &str {
     pod.text_at("/metadata/creationTimestamp")
 }
 
-fn containers(state: &Value) -> impl Iterator<Item = &Value> {
-    let lists = ["initContainerStatuses", "containerStatuses"];
-    lists.into_iter().flat_map(move |list| items(&state[list]))
+/// Returns the containers of a pod, and whether others wait for one.
+fn containers(state: &Value) -> impl Iterator<Item = (bool, &Value)> {
+    let lists = [("initContainerStatuses", true), ("containerStatuses", false)];
+    lists.into_iter().flat_map(move |(list, init)| items(&state[list]).map(move |it| (init, it)))
 }
 
 fn fault(pod: &Object) -> Option<String> {
@@ -184,10 +185,10 @@ fn fault(pod: &Object) -> Option<String> {
     if let Some(condition) = unscheduled {
         return Some(format!("it cannot be scheduled: {}", text(&condition["message"])));
     }
-    containers(state).find_map(container_fault)
+    containers(state).find_map(|(is_init, container)| container_fault(container, is_init))
 }
 
-fn container_fault(container: &Value) -> Option<String> {
+fn container_fault(container: &Value, is_init: bool) -> Option<String> {
     if container["ready"] == true {
         return None;
     }
@@ -212,7 +213,12 @@ fn container_fault(container: &Value) -> Option<String> {
             match failed.next() {
                 Some(ended) => Some(format!("container {name} ended with {}", end(ended))),
                 None if now["running"].is_object() => {
-                    Some(format!("container {name} runs, and its probes have not succeeded"))
+                    let why = if is_init {
+                        "others wait for it"
+                    } else {
+                        "its probes have not succeeded"
+                    };
+                    Some(format!("container {name} runs, and {why}"))
                 }
                 None => None,
             }
