@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::permission::{IMPERSONATE, Permission, Permissions};
 use super::report::lines;
+use super::required::role_reference;
 use super::rule::{PolicyRule, RBAC, is_rbac};
 use crate::object::{Object, items};
 
@@ -118,9 +119,7 @@ impl Powers {
     }
 
     fn add_binding(&mut self, binding: &Object, objects: &[&Object]) {
-        let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str);
-        let (kind, role) = (text("/roleRef/kind"), text("/roleRef/name"));
-        let (kind, role) = (kind.unwrap_or_default(), role.unwrap_or_default());
+        let (kind, role) = role_reference(binding);
         let place = binding.namespace();
         let role_place = if kind == "Role" { place } else { "" };
         // The rules of one that aggregates are known to the cluster alone.

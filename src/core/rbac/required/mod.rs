@@ -398,7 +398,7 @@ impl Collector<'_> {
 
 /// Returns kind and name of the role that a binding refers to. OpenShift's older API has no kind
 /// there: with a namespace it is a Role.
-fn role_reference(binding: &Object) -> (&str, &str) {
+pub(super) fn role_reference(binding: &Object) -> (&str, &str) {
     let kind = match (binding.text_at("/roleRef/kind"), binding.text_at("/roleRef/namespace")) {
         ("", "") => "ClusterRole",
         ("", _) => "Role",
