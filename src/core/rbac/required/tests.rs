@@ -62,21 +62,6 @@ fn objects_need_the_rights_of_their_row() {
     }
 }
 
-// applying.md 5.3: after granting all but the pods rule
-#[test]
-fn only_the_ungranted_rule_is_reported() {
-    let required = compute(&small_bundle(), &Options::default());
-    let mut granted = Permissions::default();
-    let others = required.needed.iter().filter(
-        |(_, right)| !matches!(right, Permission::Resource { resource, .. } if resource == "pods"),
-    );
-    others.for_each(|(namespace, right)| granted.insert(namespace, right.clone()));
-    assert_eq!(
-        lines(&required.needed.missing(&granted)),
-        [r#"Namespace:"" APIGroups:[] Resources:[pods] Verbs:[get,list]"#]
-    );
-}
-
 // applying.md 6.7
 #[test]
 fn stored_versions_can_be_trimmed_where_there_are_several() {

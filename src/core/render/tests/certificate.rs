@@ -3,17 +3,12 @@
 use rstest::rstest;
 use serde_json::json;
 
-use super::webhook::{NS, VALIDATING, at, bundle_of, objects, options};
+use super::webhook::{NS, VALIDATING, at, bundle_of, objects};
 use crate::bundle::fixture::{csv, load, with};
 use crate::fixture::cases;
 use crate::render::*;
 
 const CASES: &str = include_str!("../../testdata/render/cases.yaml");
-
-fn self_signed(ca_bundle: &str) -> CertificateProvider {
-    let ca_bundle = ca_bundle.to_owned();
-    CertificateProvider { source: CertificateSource::SelfSigned, ca_bundle }
-}
 
 fn source(name: &str) -> CertificateSource {
     name.parse().unwrap()
@@ -51,13 +46,6 @@ fn deployments_are_taken_by_name() {
             "pot-service-cert",
         ]
     );
-}
-
-#[test]
-fn the_same_ca_gives_the_same_objects() {
-    let bundle = bundle_of(&["pot", "lid"], VALIDATING);
-    let made = || render(&bundle, &options(Some(self_signed("PEM")))).unwrap();
-    assert_eq!(made(), made());
 }
 
 // rendering.md 4.11, R16: upstream chooses by feature gate

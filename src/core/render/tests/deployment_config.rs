@@ -70,14 +70,6 @@ fn affinities_merge() {
     }
 }
 
-#[test]
-fn preferred_terms_count_as_terms() {
-    let preferred = json!({"preferredDuringSchedulingIgnoredDuringExecution":
-        [{"weight": 1, "preference": {}}]});
-    let change = json!({"affinity": {"nodeAffinity": preferred}});
-    assert_eq!(pod(&json!({}), &change), change);
-}
-
 // rendering.md 4.8
 #[test]
 fn annotations_of_the_bundle_stay() {

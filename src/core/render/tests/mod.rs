@@ -159,7 +159,7 @@ fn absent_and_empty_verbs_hash_differently_and_resource_names_do_not_count() {
     assert_ne!(name(None), name(Some(Vec::new())));
 }
 
-// rendering.md 4.3, 4.4
+// rendering.md 4.3, 4.4, R11
 #[test]
 fn namespaced_rights_go_to() {
     for (target, role_placement, want) in
@@ -268,19 +268,22 @@ fn a_bundle_without_anything_renders_to_nothing() {
     assert_eq!(outcome(&minimal(), &options("")).unwrap(), []);
 }
 
-// rendering.md 1.5
+// rendering.md 1.5, R9
 #[test]
 fn kinds_decide_about_namespaces_whatever_the_group() {
     let manifest = "apiVersion: iam.services.k8s.aws/v1alpha1\nkind: Role\n\
                     metadata: {name: example, namespace: x}\n---\n\
                     apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n\
-                    metadata: {name: c, namespace: x}\n";
+                    metadata: {name: c, namespace: x}\n---\n\
+                    apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\n\
+                    metadata: {name: v}\n";
     let objects = outcome(&with(&[("manifests/x.yaml", manifest)]), &options("")).unwrap();
     assert_eq!(
         identities(&objects),
         [
             "Role.iam.services.k8s.aws/v1alpha1 ops/example",
             "ClusterRole.rbac.authorization.k8s.io/v1 x/c",
+            "VerticalPodAutoscaler.autoscaling.k8s.io/v1 ops/v",
         ]
     );
 }

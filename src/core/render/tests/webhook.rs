@@ -37,7 +37,7 @@ pub(super) fn bundle_of(deployments: &[&str], webhooks: &str) -> Bundle {
 const CRD: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
     metadata: {name: mugs.example.com, annotations: {}}\nspec: {group: example.com}\n";
 
-pub(super) fn options(certificates: Option<CertificateProvider>) -> RenderOptions {
+fn options(certificates: Option<CertificateProvider>) -> RenderOptions {
     RenderOptions { certificates, ..super::options("") }
 }
 
