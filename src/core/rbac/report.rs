@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use itertools::Itertools as _;
+
 use crate::error::quote;
 
 use super::permission::Permissions;
@@ -43,12 +45,8 @@ pub fn report<'a>(
 /// Returns rights for people, a rule a line: `get, list pods in namespace ns1`. As many whole lines as
 /// fit into `limit` bytes; the rest is counted in the last.
 pub fn readable(rights: &Permissions, limit: usize) -> Vec<String> {
-    let places = rights.namespaces();
-    let all = places.flat_map(|namespace| {
-        rights.rules(namespace).into_iter().map(move |rule| sentence(namespace, &rule))
-    });
     let (mut lines, mut left, mut more) = (Vec::new(), limit, 0_usize);
-    for line in all {
+    for line in each_rule(rights, sentence) {
         if more > 0 || line.len() >= left {
             more += 1;
         } else {
@@ -83,14 +81,16 @@ fn sentence(namespace: &str, rule: &PolicyRule) -> String {
 ///
 /// Example: `Namespace:"ns1" APIGroups:[] Resources:[services] ResourceNames:[a] Verbs:[get]`.
 pub fn lines(rights: &Permissions) -> Vec<String> {
-    let mut lines: Vec<String> = rights
+    each_rule(rights, line).sorted().collect()
+}
+
+fn each_rule(
+    rights: &Permissions,
+    text: fn(&str, &PolicyRule) -> String,
+) -> impl Iterator<Item = String> {
+    rights
         .namespaces()
-        .flat_map(|namespace| {
-            rights.rules(namespace).into_iter().map(move |rule| line(namespace, &rule))
-        })
-        .collect();
-    lines.sort();
-    lines
+        .flat_map(move |place| rights.rules(place).into_iter().map(move |rule| text(place, &rule)))
 }
 
 fn line(namespace: &str, rule: &PolicyRule) -> String {

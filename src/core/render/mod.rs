@@ -294,7 +294,7 @@ fn check_targets(csv: &Csv, options: &RenderOptions) -> Result<(), RenderError> 
 }
 
 /// Makes an object with a name and, if not empty, a namespace.
-fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
+pub(crate) fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
     let mut metadata = json!({ "name": name });
     if !namespace.is_empty() {
         metadata["namespace"] = json!(namespace);

@@ -4,14 +4,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::object::Object;
+use crate::render::object;
 use crate::revision::Account;
 
 use super::permission::{IMPERSONATE, Permissions};
 use super::report::lines;
 use super::required::{BundleObjects, Options, PermissionError, Warning, required};
-use super::rule::PolicyRule;
-
-const RBAC_VERSION: &str = "rbac.authorization.k8s.io/v1";
+use super::rule::{PolicyRule, RBAC};
 
 /// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and
 /// warnings for the administrator. The namespace of the account is the one they are installed to.
@@ -37,13 +36,8 @@ pub fn manifests(
             "Rights of service account {account} to install, upgrade among and remove {bundles}"
         ),
     };
-    let mut objects = vec![json!({
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": account.name, "namespace": account.namespace},
-    })];
+    let mut objects = vec![object("v1", "ServiceAccount", &account.name, &account.namespace)];
     objects.extend(head.grants(&required.all(), account));
-    let objects = objects.into_iter().filter_map(Object::from_value).collect();
     Ok((objects, required.warnings))
 }
 
@@ -55,7 +49,7 @@ pub fn missing_manifests(account: &Account, missing: &Permissions) -> Vec<Object
         name: format!("{}missing{}", rbac_prefix(account), short_digest(&rules)),
         description: format!("Rights that service account {account} lacked"),
     };
-    head.grants(missing, account).into_iter().filter_map(Object::from_value).collect()
+    head.grants(missing, account)
 }
 
 /// A user or group that may name a service account.
@@ -81,13 +75,10 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
     let role = format!("olm-use:{}:{}", account.namespace, account.name);
     let head = |name: &str, who: &str| Head {
         name: name.to_owned(),
-        description: format!(
-            "Lets {who} name service account {}/{} in ClusterExtensions",
-            account.namespace, account.name
-        ),
+        description: format!("Lets {who} name service account {account} in ClusterExtensions"),
     };
-    let rules = [named(account, "use")];
-    let mut objects = vec![head(&role, "people").role(&account.namespace, &rules)];
+    let rules = named(account, "use");
+    let mut objects = vec![head(&role, "people").role(&account.namespace, rules)];
     for person in people {
         let (kind, name) = match person {
             Subject::User(name) => ("User", name),
@@ -96,10 +87,10 @@ pub fn use_manifests(account: &Account, people: &[Subject]) -> Vec<Object> {
         let kind_word = kind.to_lowercase();
         let own = format!("{role}:{kind_word}:{}", segment(name));
         let head = head(&own, &format!("{kind_word} {name}"));
-        let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+        let subject = json!({"apiGroup": RBAC, "kind": kind, "name": name});
         objects.push(head.bound(&account.namespace, &role, &subject));
     }
-    objects.into_iter().filter_map(Object::from_value).collect()
+    objects
 }
 
 /// Returns the Role and binding that let the `controller` act as `account`, for a controller that
@@ -111,20 +102,18 @@ pub fn impersonate_manifests(account: &Account, controller: &Account) -> Vec<Obj
         name: format!("olm-impersonate:{}:{}", account.namespace, account.name),
         description: format!("Lets controller {controller} act as service account {account}"),
     };
-    let rules = [named(account, IMPERSONATE)];
-    let role = head.role(&account.namespace, &rules);
-    let objects = [role, head.binding(&account.namespace, controller)];
-    objects.into_iter().filter_map(Object::from_value).collect()
+    let role = head.role(&account.namespace, named(account, IMPERSONATE));
+    vec![role, head.binding(&account.namespace, controller)]
 }
 
-/// Returns the rule that allows `verb` on one service account.
+/// Returns the rules that allow `verb` on one service account.
 fn named(account: &Account, verb: &str) -> Value {
-    json!({
+    json!([{
         "apiGroups": [""],
         "resources": ["serviceaccounts"],
         "resourceNames": [account.name],
         "verbs": [verb],
-    })
+    }])
 }
 
 /// Returns `name` as a part of the name of a binding, in which only `/` and `%` are not allowed.
@@ -205,55 +194,40 @@ struct Head {
 }
 
 impl Head {
-    fn metadata(&self, namespace: &str) -> Value {
-        let mut metadata = json!({
-            "name": self.name,
-            "labels": {"app.kubernetes.io/managed-by": MANAGED_BY},
-            "annotations": {"kubernetes.io/description": self.description},
-        });
-        if !namespace.is_empty() {
-            metadata["namespace"] = Value::from(namespace);
-        }
-        metadata
-    }
-
     /// Returns a role and its binding for each namespace of some rights.
-    fn grants(&self, rights: &Permissions, account: &Account) -> Vec<Value> {
+    fn grants(&self, rights: &Permissions, account: &Account) -> Vec<Object> {
         let grant = |namespace| {
             let rules = rights.rules(namespace);
-            let rules: Vec<Value> = rules.iter().map(PolicyRule::to_value).collect();
-            [self.role(namespace, &rules), self.binding(namespace, account)]
+            let rules = rules.iter().map(PolicyRule::to_value).collect();
+            [self.role(namespace, rules), self.binding(namespace, account)]
         };
         rights.namespaces().flat_map(grant).collect()
     }
 
-    fn role(&self, namespace: &str, rules: &[Value]) -> Value {
-        json!({
-            "apiVersion": RBAC_VERSION,
-            "kind": role_kind(namespace),
-            "metadata": self.metadata(namespace),
-            "rules": rules,
-        })
+    fn object(&self, kind: &str, namespace: &str) -> Object {
+        let mut object = object(&format!("{RBAC}/v1"), kind, &self.name, namespace);
+        let labels = json!({"app.kubernetes.io/managed-by": MANAGED_BY});
+        let annotations = json!({"kubernetes.io/description": self.description});
+        object.metadata_mut().insert("labels".to_owned(), labels);
+        object.metadata_mut().insert("annotations".to_owned(), annotations);
+        object
     }
 
-    fn binding(&self, namespace: &str, account: &Account) -> Value {
+    fn role(&self, namespace: &str, rules: Value) -> Object {
+        self.object(role_kind(namespace), namespace).with("rules", rules)
+    }
+
+    fn binding(&self, namespace: &str, account: &Account) -> Object {
         let Account { name, namespace: place } = account;
         let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": place});
         self.bound(namespace, &self.name, &subject)
     }
 
-    fn bound(&self, namespace: &str, role: &str, subject: &Value) -> Value {
-        json!({
-            "apiVersion": RBAC_VERSION,
-            "kind": format!("{}Binding", role_kind(namespace)),
-            "metadata": self.metadata(namespace),
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": role_kind(namespace),
-                "name": role,
-            },
-            "subjects": [subject],
-        })
+    fn bound(&self, namespace: &str, role: &str, subject: &Value) -> Object {
+        let kind = role_kind(namespace);
+        self.object(&format!("{kind}Binding"), namespace)
+            .with("roleRef", json!({"apiGroup": RBAC, "kind": kind, "name": role}))
+            .with("subjects", json!([subject]))
     }
 }
 
