@@ -207,13 +207,10 @@ impl Attempt<'_> {
         };
         let status = self.set.status.as_ref();
         let known = status.map_or(&[][..], |status| &status.observed_phases);
-        // An empty list means that this is the first look, unless the revision was rolled out before.
-        if !known.is_empty()
-            && let Some(text) = changed(known, &content.observed)
-        {
-            return Err(ObjectSetError::Blocked(text));
+        match changed(known, &content.observed) {
+            Some(text) => Err(ObjectSetError::Blocked(text)),
+            None => Ok(content),
         }
-        Ok(content)
     }
 
     async fn read_content(&self, account: &Client) -> Result<Arc<Content>, ObjectSetError> {

@@ -8,8 +8,9 @@ use crate::status::object_set::{content_changed, phase_count_changed};
 ///
 /// Source: applying.md 3.5, operator-controller `clusterobjectset_controller.go`.
 pub fn changed(observed: &[ObservedPhase], now: &[ObservedPhase]) -> Option<String> {
+    // The first look.
     if observed.is_empty() {
-        return Some("stored observedPhases is unexpectedly empty".to_owned());
+        return None;
     }
     if observed.len() != now.len() {
         return Some(phase_count_changed(observed.len(), now.len()));
