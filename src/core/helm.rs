@@ -19,7 +19,7 @@ use olm_api::keys::{annotation, label, policy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::error::quote;
+use crate::error::{first_of, quote};
 use crate::extension::ValidExtension;
 use crate::object::Object;
 use crate::render::handover::prepare_for_revision;
@@ -51,11 +51,7 @@ fn release_earlier_revisions(names: &[impl AsRef<str>]) -> String {
 /// release, and the ways out: no revision of ours has taken these CRDs over and released them, so that the
 /// garbage collector would take them with all their objects.
 pub fn not_taken_over(extension: &str, earlier: &[String], crds: &[String]) -> String {
-    let mut named = crds.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
-    if let Some(more) = crds.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
-        named.push(format!("{more} more"));
-    }
-    let named = named.join(", ");
+    let named = first_of(crds, MAX_NAMED);
     let key = policy::UNINSTALL;
     let delete = format!("kubectl annotate --overwrite clusterextension {extension} {key}=Delete");
     if earlier.is_empty() {

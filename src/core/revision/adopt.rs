@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::CollisionProtection;
 use olm_api::keys::{label, policy};
-use serde_json::Value;
+use serde::Deserialize as _;
 
 use crate::object::Object;
 
@@ -78,18 +78,7 @@ pub enum Decision {
 /// Returns the owner reference of `live` that is marked as controller.
 pub fn controller(live: &Object) -> Option<OwnerReference> {
     let mut references = live.list_at("/metadata/ownerReferences");
-    let reference =
-        references.find(|reference| reference.get("controller") == Some(&Value::Bool(true)))?;
-    let text =
-        |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(OwnerReference {
-        api_version: text("apiVersion"),
-        kind: text("kind"),
-        name: text("name"),
-        uid: text("uid"),
-        controller: Some(true),
-        block_owner_deletion: reference.get("blockOwnerDeletion").and_then(Value::as_bool),
-    })
+    OwnerReference::deserialize(references.find(|it| it["controller"] == true)?).ok()
 }
 
 /// Decides what `claim` may do about an object.
@@ -205,7 +194,7 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
 /// Says whether an owner reference of `live`, controller or not, has this UID.
 pub fn has_owner(live: &Object, uid: &str) -> bool {
     let mut references = live.list_at("/metadata/ownerReferences");
-    references.any(|reference| reference.get("uid").and_then(Value::as_str) == Some(uid))
+    references.any(|reference| reference["uid"] == uid)
 }
 
 /// Says whether `live` has an owner reference.

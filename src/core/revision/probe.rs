@@ -93,7 +93,8 @@ pub fn evaluate(object: &Object, probes: &[ProgressionProbe]) -> Readiness {
     let failing: Vec<Finding> = probes
         .iter()
         .filter(|probe| selects(&probe.selector, object))
-        .flat_map(|probe| evaluate_group(object, &probe.assertions, generation))
+        .flat_map(|probe| &probe.assertions)
+        .map(|assertion| check(object, assertion, generation))
         .filter(|(verdict, _)| *verdict != Verdict::True)
         .collect();
     let worst = failing.iter().map(|(verdict, _)| *verdict).max();
@@ -110,33 +111,22 @@ fn observed_generation(object: &Object) -> Option<i64> {
     object.pointer("/status/observedGeneration").and_then(Value::as_i64)
 }
 
-fn evaluate_group(
-    object: &Object,
-    assertions: &[Assertion],
-    generation: Option<i64>,
-) -> Vec<Finding> {
-    assertions
-        .iter()
-        .map(|assertion| match assertion.type_ {
-            AssertionType::ConditionEqual => {
-                let probe = assertion.condition_equal.as_ref();
-                probe.map(|probe| condition_equal(object, probe, generation))
-            }
-            AssertionType::FieldsEqual => {
-                let probe = assertion.fields_equal.as_ref();
-                probe.map(|probe| compare_fields(object, probe))
-            }
-            AssertionType::FieldValue => {
-                let probe = assertion.field_value.as_ref();
-                probe.map(|probe| compare_value(object, probe))
-            }
-        })
-        // The API refuses an assertion without the field that its type requires.
-        .map(|finding| finding.unwrap_or_else(|| unknown("malformed probe")))
-        .collect()
+fn check(object: &Object, assertion: &Assertion, generation: Option<i64>) -> Finding {
+    let Assertion { condition_equal, fields_equal, field_value, .. } = assertion;
+    let found = match assertion.type_ {
+        AssertionType::ConditionEqual => {
+            condition_equal.as_ref().map(|probe| compare_condition(object, probe, generation))
+        }
+        AssertionType::FieldsEqual => {
+            fields_equal.as_ref().map(|probe| compare_fields(object, probe))
+        }
+        AssertionType::FieldValue => field_value.as_ref().map(|probe| compare_value(object, probe)),
+    };
+    // The API refuses an assertion without the field that its type requires.
+    found.unwrap_or_else(|| unknown("malformed probe"))
 }
 
-fn condition_equal(
+fn compare_condition(
     object: &Object,
     probe: &ConditionEqualProbe,
     generation: Option<i64>,
@@ -145,19 +135,12 @@ fn condition_equal(
     let Some(conditions) = object.pointer("/status/conditions") else {
         return unknown("missing .status.conditions");
     };
-    let Some(conditions) = conditions.as_array() else {
-        return unknown("malformed .status.conditions");
-    };
-    if !conditions.iter().all(Value::is_object) {
-        return unknown("malformed .status.conditions");
-    }
-    let text = |condition: &Value, key: &str| {
-        condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let Some(condition) = conditions.iter().find(|entry| text(entry, "type") == probe.type_) else {
+    let conditions = conditions.as_array().filter(|all| all.iter().all(Value::is_object));
+    let Some(conditions) = conditions else { return unknown("malformed .status.conditions") };
+    let Some(condition) = conditions.iter().find(|entry| entry["type"] == *probe.type_) else {
         return unknown(&format!("missing {name}"));
     };
-    let observed = condition.get("observedGeneration").and_then(Value::as_i64);
+    let observed = condition["observedGeneration"].as_i64();
     if observed.is_some_and(|observed| observed != generation.unwrap_or(0)) {
         return unknown(&format!("{name} outdated"));
     }
@@ -165,7 +148,7 @@ fn condition_equal(
         ConditionEqualStatus::True => status::TRUE,
         ConditionEqualStatus::False => status::FALSE,
     };
-    let found = text(condition, "status");
+    let found = condition["status"].as_str().unwrap_or_default();
     if found == want {
         return pass();
     }
