@@ -390,6 +390,17 @@ mod tests {
         Index::read("s", &labels(version, status), &data(b"x", "[]")).unwrap()
     }
 
+    fn desired(release: Release) -> Desired {
+        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "e", "uid": "u", "generation": 7},
+            "spec": {"namespace": "ns",
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+        }))
+        .unwrap();
+        let account = "ns/sa".parse().unwrap();
+        release.desired(ValidExtension::of(&extension).unwrap(), &account).unwrap()
+    }
+
     // applying.md b2
     #[rstest]
     #[case::newest(&[("1", "superseded"), ("2", "deployed")], Some(2))]
@@ -422,15 +433,7 @@ mod tests {
         assert_eq!(index.others, ["other"]);
         let release = index.release(&[rest.to_vec()]).unwrap();
         assert_eq!(release.version(), "1.0.0");
-        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
-            "metadata": {"name": "e", "uid": "u", "generation": 7},
-            "spec": {"namespace": "ns",
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-        }))
-        .unwrap();
-        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
-        let valid = ValidExtension::of(&extension).unwrap();
-        let desired = release.desired(valid, &account).unwrap();
+        let desired = desired(release);
         let objects = desired.phases.iter().map(|phase| phase.objects.len());
         assert_eq!(objects.sum::<usize>(), 2);
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
@@ -462,30 +465,15 @@ mod tests {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "ns"}, "data": {"text": "a\nb"}});
         let object = Object::from_value(object).unwrap();
-        let bundle = BundleRecord {
-            name: "p.v1".into(),
-            package: "p".into(),
-            version: "1.0.0".into(),
-            release: None,
-            image: "r/p:1".into(),
-            constraints: None,
-        };
+        let bundle = BundleRecord::example("1.0.0");
         let written = secrets("e", &bundle, Some("[]"), std::slice::from_ref(&object)).unwrap();
         let [only] = written.as_slice() else { panic!("{} Secrets", written.len()) };
         let index = Index::read(&only.name, &only.labels, &only.data).unwrap();
         assert_eq!(current(vec![index.clone()]), Some(index.clone()));
-        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
-            "metadata": {"name": "e", "uid": "u"},
-            "spec": {"namespace": "ns",
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-        }))
-        .unwrap();
-        let account = Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
-        let valid = ValidExtension::of(&extension).unwrap();
-        let desired = index.release(&[]).unwrap().desired(valid, &account).unwrap();
+        let desired = desired(index.release(&[]).unwrap());
         assert_eq!(desired.migrated_from, Some(label::MIGRATED_FROM_CLASSIC));
         assert_eq!(desired.collision_protection, CollisionProtection::IfNoController);
-        assert_eq!(desired.annotations[annotation::BUNDLE_NAME], "p.v1");
+        assert_eq!(desired.annotations[annotation::BUNDLE_NAME], "p.v1.0.0");
         assert_eq!(desired.annotations[annotation::PROPERTIES], "[]");
         let held: Vec<_> = desired.phases.iter().flat_map(|phase| &phase.objects).collect();
         assert_eq!(held.len(), 1);

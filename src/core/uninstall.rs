@@ -207,15 +207,9 @@ mod tests {
 
     #[test]
     fn an_annotation_on_the_revision_itself_lets_objects_go() {
-        let annotations = annotated(Some("Delete"));
-        assert_eq!(
-            UninstallPolicy::without_extension(
-                &annotations,
-                &[],
-                UninstallPolicy::BlockIfInstances
-            ),
-            UninstallPolicy::Delete
-        );
+        let (annotations, default) = (annotated(Some("Delete")), UninstallPolicy::default());
+        let left = UninstallPolicy::without_extension(&annotations, &[], default);
+        assert_eq!(left, UninstallPolicy::Delete);
     }
 
     #[test]

@@ -13,19 +13,13 @@ pub(super) fn object(value: Value) -> Object {
 
 /// An object with nothing but its identity.
 pub(super) fn plain(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {
-    let mut metadata = json!({"name": name});
-    if !namespace.is_empty() {
-        metadata["namespace"] = json!(namespace);
-    }
-    object(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
+    crate::render::object(api_version, kind, name, namespace)
 }
 
 /// A Role, or a `ClusterRole` when the namespace is empty.
 pub(super) fn role(namespace: &str, name: &str, rules: Value) -> Object {
     let kind = if namespace.is_empty() { "ClusterRole" } else { "Role" };
-    let mut role = plain("rbac.authorization.k8s.io/v1", kind, namespace, name);
-    role.0.insert("rules".to_owned(), rules);
-    role
+    plain("rbac.authorization.k8s.io/v1", kind, namespace, name).with("rules", rules)
 }
 
 /// A binding to a role of the given kind; a `ClusterRoleBinding` when the namespace is empty.

@@ -156,18 +156,12 @@ pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<Certificat
 
 /// Returns what the server behind a Service needs.
 pub(super) fn request_of_service(service: &str, namespace: &str) -> CertificateRequest {
+    let ends = ["", ".svc", ".svc.cluster.local"];
     CertificateRequest {
         secret: certificate_name(service),
         namespace: namespace.to_owned(),
-        dns_names: dns_names(service, namespace).into(),
+        dns_names: ends.map(|end| format!("{service}.{namespace}{end}")).into(),
     }
-}
-
-fn dns_names(service: &str, namespace: &str) -> [String; 3] {
-    let name = format!("{service}.{namespace}");
-    let svc = format!("{name}.svc");
-    let full = format!("{svc}.cluster.local");
-    [name, svc, full]
 }
 
 impl CertificateProvider {

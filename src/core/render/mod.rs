@@ -235,8 +235,7 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
         merged.add_manifest(manifest::other(object, namespace))?;
     }
     merged.add_all_generated(deployment::deployments(csv, options))?;
-    merged.add_all_generated(webhook::validating(csv, options))?;
-    merged.add_all_generated(webhook::mutating(csv, options))?;
+    merged.add_all_generated(webhook::configurations(csv, options))?;
     merged.add_all_generated(api_service::api_services(csv, options))?;
     merged.add_all_generated(service::services(csv, options)?)?;
     let certificates = options.certificates.as_ref();

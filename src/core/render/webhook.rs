@@ -12,22 +12,15 @@ use crate::object::Object;
 
 const ADMISSION_VERSION: &str = "admissionregistration.k8s.io/v1";
 
-/// Returns a configuration for each validating webhook.
-pub(super) fn validating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
-    let kinds = ["ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration"];
-    configurations(csv, options, kinds)
-}
-
-/// Returns a configuration for each mutating webhook.
-pub(super) fn mutating(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
-    let kinds = ["MutatingAdmissionWebhook", "MutatingWebhookConfiguration"];
-    configurations(csv, options, kinds)
-}
-
-fn configurations(csv: &Csv, options: &RenderOptions, kinds: [&str; 2]) -> Vec<Object> {
-    let [definition, configuration] = kinds;
-    let wanted = csv.webhooks.iter().filter(|webhook| webhook.kind == definition);
-    wanted.map(|webhook| self::configuration(webhook, configuration, options)).collect()
+/// Returns a configuration for each admission webhook, first for those that validate.
+pub(super) fn configurations(csv: &Csv, options: &RenderOptions) -> Vec<Object> {
+    let of = |definition: &str, kind: &str| -> Vec<Object> {
+        let wanted = csv.webhooks.iter().filter(|webhook| webhook.kind == definition);
+        wanted.map(|webhook| configuration(webhook, kind, options)).collect()
+    };
+    let mut all = of("ValidatingAdmissionWebhook", "ValidatingWebhookConfiguration");
+    all.extend(of("MutatingAdmissionWebhook", "MutatingWebhookConfiguration"));
+    all
 }
 
 fn configuration(webhook: &WebhookDefinition, kind: &str, options: &RenderOptions) -> Object {

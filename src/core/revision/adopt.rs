@@ -30,7 +30,8 @@ impl Adoption {
         let kind = live.kind();
         let full = format!("{kind}.{}", live.group());
         let named = [Self::ALL, kind, &full].iter().any(|it| self.0.contains(*it));
-        named && (live.annotation(revision_key).is_none() || !is_owned(live))
+        let is_owned = live.list_at("/metadata/ownerReferences").next().is_some();
+        named && (live.annotation(revision_key).is_none() || !is_owned)
     }
 }
 
@@ -195,11 +196,6 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
 pub fn has_owner(live: &Object, uid: &str) -> bool {
     let mut references = live.list_at("/metadata/ownerReferences");
     references.any(|reference| reference["uid"] == uid)
-}
-
-/// Says whether `live` has an owner reference.
-fn is_owned(live: &Object) -> bool {
-    live.list_at("/metadata/ownerReferences").next().is_some()
 }
 
 /// Says whether an earlier revision of the extension `owner` released `live` to keep its data.

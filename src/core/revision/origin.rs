@@ -50,11 +50,8 @@ impl Origin {
 
     /// Returns the annotations that record it.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        let reverted = self.reverted.clone();
-        let (bundle, because) = reverted.map_or((None, None), |(bundle, mut because)| {
-            truncate(&mut because);
-            (Some(bundle), Some(because))
-        });
+        let (bundle, mut because) = self.reverted.clone().unzip();
+        because.iter_mut().for_each(truncate);
         let all = [
             (annotation::CATALOG, self.catalog.clone()),
             (annotation::CHANGED_BY, self.changed_by.clone()),
@@ -98,6 +95,7 @@ fn decides(entry: &ManagedFieldsEntry) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use olm_api::ClusterObjectSetSpec;
     use serde_json::json;
 
     use super::*;
@@ -111,11 +109,8 @@ mod tests {
             content_of: Some(4),
             reverted: Some(("p.v2".into(), "not ready".into())),
         };
-        let revision: ClusterObjectSet = serde_json::from_value(json!({
-            "metadata": {"name": "e-1", "annotations": origin.annotations()},
-            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
-        }))
-        .unwrap();
+        let mut revision = ClusterObjectSet::new("e-1", ClusterObjectSetSpec::default());
+        revision.metadata.annotations = Some(origin.annotations());
         assert_eq!(Origin::of(&revision), origin);
         let note = "forced from 1.0.0; content of 4; p.v2 failed: not ready";
         assert_eq!(origin.note().as_deref(), Some(note));

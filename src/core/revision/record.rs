@@ -116,25 +116,19 @@ pub fn recorded_generation(revision: &ClusterObjectSet) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use olm_api::ClusterObjectSetSpec;
 
     use super::*;
 
     #[test]
     fn the_recorded_bundle_survives_a_round_trip() {
         let record = BundleRecord {
-            name: "p.v1".into(),
-            package: "p".into(),
-            version: "1.0.0".into(),
             release: Some(String::new()),
-            image: "r/p@sha256:0".into(),
             constraints: Some("[]".into()),
+            ..BundleRecord::example("1.0.0")
         };
-        let revision: ClusterObjectSet = serde_json::from_value(json!({
-            "metadata": {"name": "e-1", "annotations": record.annotations()},
-            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
-        }))
-        .unwrap();
+        let mut revision = ClusterObjectSet::new("e-1", ClusterObjectSetSpec::default());
+        revision.metadata.annotations = Some(record.annotations());
         assert_eq!(BundleRecord::of(&revision), record);
     }
 }

@@ -5,6 +5,7 @@ mod difference;
 mod upstream;
 mod webhook;
 
+use olm_api::keys::{annotation, label};
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
@@ -72,10 +73,17 @@ fn the_sample_becomes_these_objects() {
 
 // rendering.md 6.1
 #[test]
-fn the_sample_enters_a_revision_as_these_objects() {
-    let rendered = render(&load(&sample()), &options("")).unwrap();
-    let prepared = prepare_for_revision(rendered.objects, "my-kettle", "kettle", "1.2.0");
-    insta::assert_snapshot!(stream(prepared));
+fn the_sample_enters_a_revision_with_marks_and_otherwise_as_it_is() {
+    let rendered = render(&load(&sample()), &options("")).unwrap().objects;
+    let prepared = prepare_for_revision(rendered.clone(), "my-kettle", "kettle", "1.2.0");
+    assert_eq!(prepared.len(), rendered.len());
+    for (before, mut after) in rendered.into_iter().zip(prepared) {
+        assert_eq!(after.identity(), before.identity());
+        assert_eq!(after.label(label::OWNER_NAME), Some("my-kettle"));
+        assert_eq!(after.annotation(annotation::BUNDLE_VERSION), Some("1.2.0"));
+        after.0.insert("metadata".to_owned(), before.0["metadata"].clone());
+        assert_eq!(after, before);
+    }
 }
 
 // rendering.md 6.1
