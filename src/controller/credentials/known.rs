@@ -89,15 +89,16 @@ mod tests {
     #[test]
     fn nothing_is_complete_before_every_source_was_read() {
         assert!(complete().is_complete());
-        let mut known = complete();
-        known.named.remove(&name("own"));
-        assert!(!known.is_complete());
-        let mut known = complete();
-        known.linked = None;
-        assert!(!known.is_complete());
-        let mut known = complete();
-        known.offered = None;
-        assert!(!known.is_complete());
+        let unread: [fn(&mut Known); 3] = [
+            |known| drop(known.named.remove(&name("own"))),
+            |known| known.linked = None,
+            |known| known.offered = None,
+        ];
+        for unread in unread {
+            let mut known = complete();
+            unread(&mut known);
+            assert!(!known.is_complete());
+        }
     }
 
     // deploying.md 3.1: the account's come before the global one; what cannot be used is skipped.

@@ -125,11 +125,6 @@ impl Context {
         (context, woken)
     }
 
-    /// Has revisions looked at soon, for example when rights of their account changed.
-    pub fn wake(&self, revisions: impl IntoIterator<Item = String>) {
-        self.watches.wake(revisions);
-    }
-
     /// Notes that this process acts from now on.
     pub(super) fn begin(&self) {
         self.acting_since.get_or_init(Timestamp::now);

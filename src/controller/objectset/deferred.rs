@@ -69,7 +69,7 @@ pub(super) async fn follow_crds(ctx: &Context, stored: Writer<Crd>) {
                     looks.extend(LOOKS.map(|delay| after(delay, group.to_owned())));
                 }
             }
-            Some(group) = looks.next() => ctx.wake(ctx.kept.unserved.waiting_for(&group)),
+            Some(group) = looks.next() => ctx.watches.wake(ctx.kept.unserved.waiting_for(&group)),
             else => return,
         }
     }

@@ -185,7 +185,12 @@ impl Attempt<'_> {
         let Self { ctx, set, .. } = *self;
         if set.spec.lifecycle_state == LifecycleState::Active && !has_succeeded(set) {
             if let Err(error) = self.keep_data().await {
-                let text = data_is_held(set, &error);
+                let text = format!(
+                    "objects of its CRDs would be deleted with {}, and the CRDs cannot be released: {}; \
+                     nothing is removed until they are, or another revision has taken them over",
+                    set.name_any(),
+                    Chain(&error)
+                );
                 tracing::warn!(error = text, "CRDs with objects not released yet");
                 return Ok(Settled::again(Some(Outcome::Removing(text)), REFUSED.every));
             }
@@ -445,16 +450,6 @@ impl Attempt<'_> {
 fn kept_note(why: &str, Kept { name, needs_conversion }: &Kept) -> String {
     let conversion = if *needs_conversion { NOT_CONVERTED } else { "" };
     format!("{name} {why}{conversion}; kubectl delete crd {name} removes it with its objects")
-}
-
-/// Explains why a revision waits that was deleted by hand, and the way out.
-fn data_is_held(set: &ClusterObjectSet, error: &ObjectSetError) -> String {
-    let cause = Chain(error);
-    format!(
-        "objects of its CRDs would be deleted with {}, and the CRDs cannot be released: {cause}; \
-         nothing is removed until they are, or another revision has taken them over",
-        set.name_any()
-    )
 }
 
 async fn remove_group(
