@@ -7,6 +7,7 @@ use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
 use super::text::{MAX_DETAIL, MAX_LABEL, named, shown};
 use super::{GraphError, Options, fold};
+use crate::output::counted;
 use olm_core::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
 use olm_core::error::{Chain, plain_lines};
 use olm_core::resolve::{
@@ -340,7 +341,7 @@ impl<'a> Scene<'a> {
         facts.push(format!("installed: {installed}"));
         facts.push(self.outlook(resolution));
         if left_out > 0 {
-            facts.push(format!("{left_out} more channels are not drawn"));
+            facts.push(format!("not drawn: {}", counted(left_out, "other channel")));
         }
         facts.iter().map(|fact| shown(fact, MAX_DETAIL)).collect()
     }

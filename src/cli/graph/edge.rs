@@ -8,7 +8,6 @@ use super::text::{MAX_LABEL, shown};
 use olm_core::catalog::Entry;
 use olm_core::explain::EdgeKind;
 use olm_core::resolve::edges;
-use olm_core::version::Version;
 
 /// The most ranges of a channel that are considered, from the highest entry down.
 const MAX_RANGES: usize = 100;
@@ -58,7 +57,9 @@ pub(super) fn range_edges(
     let ranges: Vec<(usize, &Entry)> = ranges.take(MAX_RANGES).collect();
     let edge = |(from, node): (usize, &Node)| {
         let version = &node.version.as_ref().filter(|_| !leading.contains(&from))?.version;
-        let leads = |(to, entry): &&(usize, &Entry)| *to != from && contains(entry, version);
+        let leads = |(to, entry): &&(usize, &Entry)| {
+            *to != from && entry.range().is_some_and(|range| range.contains(version))
+        };
         let (to, entry) = ranges.iter().find(leads)?;
         Some(range_edge(from, *to, entry))
     };
@@ -100,10 +101,4 @@ pub(super) fn kind(entries: &[&Entry], from: &Step) -> Option<EdgeKind> {
     let version = &from.version.as_ref()?.version;
     let edges = entries.iter().flat_map(|entry| edges(entry));
     edges.filter(|edge| edge.leads_from(&from.name, version)).map(EdgeKind::from).min()
-}
-
-fn contains(entry: &Entry, version: &Version) -> bool {
-    let range = entry.skip_range.as_ref();
-    let range = range.and_then(|range| range.range.as_ref().ok());
-    range.is_some_and(|range| range.contains(version))
 }

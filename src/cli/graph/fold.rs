@@ -12,6 +12,7 @@ use olm_core::explain::EdgeKind;
 
 use super::model::{Edge, Lane, Mark, Node};
 use super::text::named;
+use crate::output::counted;
 
 /// The fewest entries worth drawing together.
 const MIN_GROUP: usize = 3;
@@ -50,7 +51,7 @@ fn cut(mut lane: Lane) -> Lane {
     if left_out.is_empty() {
         return lane;
     }
-    lane.facts.push(format!("{} more entries are not drawn", left_out.len()));
+    lane.facts.push(format!("not drawn: {}", counted(left_out.len(), "lower version")));
     let mut position = BTreeMap::new();
     let mut nodes = Vec::new();
     for (at, node) in lane.nodes.into_iter().enumerate() {

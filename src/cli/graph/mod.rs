@@ -51,23 +51,13 @@ pub(crate) struct Options {
 pub(crate) enum GraphError {
     /// The catalog does not have the package.
     #[error("package {} is not in catalog {}", quote(.package), quote(.catalog))]
-    NoPackage {
-        /// Name of the package.
-        package: String,
-        /// Name of the catalog.
-        catalog: String,
-    },
+    NoPackage { package: String, catalog: String },
     /// The blobs of the package cannot be read, or those of the whole catalog.
     #[error("{0}")]
     Unreadable(String),
-    /// None of the requested channels exists.
+    /// None of the requested channels exists; holds those that do.
     #[error("package {} has no such channel; its channels: {}", quote(.package), named(.channels))]
-    NoChannel {
-        /// Name of the package.
-        package: String,
-        /// The channels that exist.
-        channels: Vec<String>,
-    },
+    NoChannel { package: String, channels: Vec<String> },
 }
 
 fn named(channels: &[String]) -> String {
