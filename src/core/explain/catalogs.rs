@@ -129,57 +129,43 @@ pub(super) fn consulted<'s, 'a, 'q>(
     surveys
 }
 
-/// Adds to each catalog that offers a bundle but does not win why it loses to others.
-pub(super) fn compare(all: &mut [CatalogEvaluation<'_, '_>], resolution: &Resolution<'_>) {
-    let offers: Vec<_> = all.iter().filter_map(Offer::of).collect();
+/// Adds to each catalog that offers a bundle but does not win why it loses to others, or makes the
+/// choice ambiguous.
+pub(super) fn compare<'a>(all: &mut [CatalogEvaluation<'a, '_>], resolution: &Resolution<'_>) {
+    let offer = |looked: &CatalogEvaluation<'a, '_>| Some((rank(looked)?, looked.account.name));
+    let offers: Vec<_> = all.iter().filter_map(offer).collect();
+    let Some(best) = offers.iter().map(|(rank, _)| *rank).min() else { return };
     let winner = resolution.result.as_ref().ok().map(|winner| winner.catalog);
-    for looked in all.iter_mut() {
+    for looked in all.iter_mut().filter(|looked| winner != Some(looked.account.name)) {
+        let Some(own) = rank(looked) else { continue };
         let name = looked.account.name;
-        let offer = offers.iter().find(|offer| offer.catalog == name);
-        let lost = offer.filter(|_| winner != Some(name));
-        let reason = lost.and_then(|offer| offer.loses_to(&offers));
-        looked.account.reasons.extend(reason);
-    }
-}
-
-/// The best bundle of a consulted catalog, reduced to what is compared.
-struct Offer<'a> {
-    catalog: &'a str,
-    priority: i32,
-    deprecated: bool,
-}
-
-impl<'a> Offer<'a> {
-    fn of(looked: &CatalogEvaluation<'a, '_>) -> Option<Self> {
-        let survey = looked.survey.as_ref().filter(|_| looked.account.consulted)?;
-        Some(Self {
-            catalog: looked.account.name,
-            priority: looked.account.priority,
-            deprecated: survey.package.is_deprecated(&survey.best()?.name),
-        })
-    }
-
-    /// Returns why other offers win over this one or make the choice ambiguous.
-    fn loses_to(&self, offers: &[Self]) -> Option<CatalogReason<'a>> {
-        let sound: Vec<_> = offers.iter().filter(|it| !it.deprecated).collect();
-        let names = |offers: &[&Self]| offers.iter().map(|it| it.catalog).collect();
-        if self.deprecated && !sound.is_empty() {
-            let catalogs = names(&sound);
-            return Some(CatalogReason::DeprecatedInThisCatalog { catalogs });
-        }
-        let left: Vec<_> = offers.iter().filter(|it| it.deprecated == self.deprecated).collect();
-        let top = left.iter().map(|it| it.priority).max();
-        let at_top = |it: &&&Self| Some(it.priority) == top && it.catalog != self.catalog;
-        let others: Vec<_> = left.iter().filter(at_top).copied().collect();
-        let catalogs = names(&others);
-        if Some(self.priority) != top {
-            Some(CatalogReason::LowerPriorityCatalog { catalogs })
-        } else if others.is_empty() {
-            None
+        let others = |is: &dyn Fn(Rank) -> bool| {
+            let others = offers.iter().filter(|(rank, other)| *other != name && is(*rank));
+            others.map(|(_, other)| *other).collect()
+        };
+        let catalogs: Vec<_> = others(&|rank| rank == best);
+        let reason = if own.0 && !best.0 {
+            CatalogReason::DeprecatedInThisCatalog { catalogs: others(&|rank| !rank.0) }
+        } else if own != best {
+            CatalogReason::LowerPriorityCatalog { catalogs }
+        } else if catalogs.is_empty() {
+            continue;
         } else {
-            Some(CatalogReason::AmbiguousCatalogs { catalogs })
-        }
+            CatalogReason::AmbiguousCatalogs { catalogs }
+        };
+        looked.account.reasons.push(reason);
     }
+}
+
+/// What decides between catalogs, the least first: whether the best bundle is deprecated, and the
+/// priority.
+type Rank = (bool, Reverse<i32>);
+
+/// Returns the rank of what a consulted catalog offers.
+fn rank(looked: &CatalogEvaluation<'_, '_>) -> Option<Rank> {
+    let survey = looked.survey.as_ref().filter(|_| looked.account.consulted)?;
+    let best = &survey.best()?.name;
+    Some((survey.package.is_deprecated(best), Reverse(looked.account.priority)))
 }
 
 fn state(error: &CatalogError) -> CatalogState {

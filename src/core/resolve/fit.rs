@@ -3,6 +3,7 @@
 //!
 //! Source: resolution.md 5.6 and 5.7, decisions 8 and 9.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
@@ -17,18 +18,12 @@ use crate::version::Version;
 pub(super) struct ClusterFacts<'r> {
     environment: &'r Environment,
     /// The installed bundle of the extension itself.
-    current: Option<Current<'r>>,
+    current: Option<Cow<'r, Provider>>,
     /// Other installed bundles.
     others: Installed<'r>,
     dependents: OnceCell<Vec<Dependent<'r>>>,
     /// What it may take to judge whether the rules of other installed bundles are met now.
     steps: Steps,
-}
-
-/// The installed bundle of an extension: as read from the cluster, or as given in the request.
-enum Current<'r> {
-    Told(&'r Provider),
-    Asked(Box<Provider>),
 }
 
 /// Another installed bundle with constraints that are met now.
@@ -39,15 +34,6 @@ struct Dependent<'r> {
     met: Vec<(&'r Declared, &'r Constraint)>,
 }
 
-impl Current<'_> {
-    fn provider(&self) -> &Provider {
-        match self {
-            Self::Told(provider) => provider,
-            Self::Asked(provider) => provider,
-        }
-    }
-}
-
 impl<'r> ClusterFacts<'r> {
     pub(super) fn new(environment: &'r Environment, request: &Request) -> Self {
         let providers = environment.providers.known();
@@ -56,11 +42,12 @@ impl<'r> ClusterFacts<'r> {
         let told = providers().find(|provider| provider.origin == origin);
         let asked = request.installed.as_ref().map(|installed| {
             let package = &request.filter.package_name;
-            Current::Asked(Box::new(Provider::new(origin.clone(), package, &installed.version)))
+            Cow::Owned(Provider::new(origin.clone(), package, &installed.version))
         });
         Self {
             environment,
-            current: told.map(Current::Told).or(asked),
+            // As read from the cluster, or as given in the request.
+            current: told.map(Cow::Borrowed).or(asked),
             others: Installed::new(providers().filter(|provider| provider.origin != origin)),
             dependents: OnceCell::new(),
             steps: Steps::default(),
@@ -73,7 +60,7 @@ impl<'r> ClusterFacts<'r> {
     }
 
     fn current(&self) -> Option<&Provider> {
-        self.current.as_ref().map(Current::provider)
+        self.current.as_deref()
     }
 
     /// Returns the other installed bundles with constraints that are met now.

@@ -207,8 +207,7 @@ impl<'a> View<'a> {
         let children = |children: &[Constraint], negated: bool| -> Vec<_> {
             children.iter().map(|it| self.explain(it, negated)).collect()
         };
-        let verdicts =
-            |children: &[Node]| -> Vec<_> { children.iter().map(|it| it.verdict).collect() };
+        let verdict = |it: &Node| it.verdict;
         let (verdict, test) = match &constraint.demand {
             Demand::Package { package, text, range } => {
                 let found = self.versions(package, range, negated);
@@ -232,15 +231,15 @@ impl<'a> View<'a> {
             }
             Demand::All(parts) => {
                 let constraints = children(parts, negated);
-                (all(verdicts(&constraints)), Test::All { constraints })
+                (all(constraints.iter().map(verdict)), Test::All { constraints })
             }
             Demand::Any(parts) => {
                 let constraints = children(parts, negated);
-                (any(verdicts(&constraints)), Test::Any { constraints })
+                (any(constraints.iter().map(verdict)), Test::Any { constraints })
             }
             Demand::Not(parts) => {
                 let constraints = children(parts, true);
-                (none(verdicts(&constraints)), Test::Not { constraints })
+                (none(constraints.iter().map(verdict)), Test::Not { constraints })
             }
         };
         Node::new(verdict, constraint.message.clone(), test)
