@@ -211,19 +211,16 @@ pub fn pending<'a>(
             let excluded = resolution.excluded.iter().find(|excluded| {
                 (excluded.catalog, excluded.bundle) == (offer.catalog, offer.bundle)
             });
-            match (excluded.map(|excluded| &excluded.reason), &resolution.result) {
-                (
-                    Some(
-                        Reason::VersionOutOfRange
-                        | Reason::PrereleaseNotRequested
-                        | Reason::InvalidVersion,
-                    ),
-                    _,
+            match excluded.map(|excluded| &excluded.reason) {
+                Some(
+                    Reason::VersionOutOfRange
+                    | Reason::PrereleaseNotRequested
+                    | Reason::InvalidVersion,
                 ) => Why::Pinned(request.filter.version.clone().unwrap_or_default()),
-                (Some(reason), _) => Why::Held(reason.clone()),
-                (None, Err(_)) => Why::Unresolved,
+                Some(reason) => Why::Held(reason.clone()),
+                None if resolution.result.is_err() => Why::Unresolved,
                 // It was a candidate like the chosen one, which was preferred.
-                (None, Ok(_)) => return None,
+                None => return None,
             }
         }
     };
