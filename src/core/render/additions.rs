@@ -82,7 +82,9 @@ impl ProxyVariables {
     /// Returns those of an environment, but for a proxy whose URL holds credentials.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let read = |name: &'static str| {
-            let value = variable(name).or_else(|| variable(&name.to_lowercase()));
+            // An empty one counts for nothing, as where Go reads them.
+            let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+            let value = given(name).or_else(|| given(&name.to_lowercase()));
             (name, value.filter(|value| !value.contains('@')))
         };
         PROXY_NAMES.into_iter().map(read).collect()
@@ -313,7 +315,7 @@ mod tests {
         let environment = |name: &str| match name {
             "https_proxy" => Some("http://a:1".to_owned()),
             "HTTP_PROXY" => Some("http://u:secret@a:1".to_owned()),
-            "NO_PROXY" => Some(String::new()),
+            "HTTPS_PROXY" | "NO_PROXY" => Some(String::new()),
             _ => None,
         };
         let want: ProxyVariables = "HTTPS_PROXY=http://a:1".parse().unwrap();
