@@ -165,7 +165,7 @@ fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
             files.push((path.display().to_string(), fs::read(&path)?));
         }
         let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
-        let metas = read::read_catalog(files).expect("the catalog can be read").metas;
+        let metas = read::read_catalog(files).expect("the catalog can be read");
         let bundles = metas.iter().filter(|meta| meta.schema == "olm.bundle").count();
         if bundles > largest.0 {
             let name = metas.iter().find(|meta| meta.schema == "olm.package");
