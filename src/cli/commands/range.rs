@@ -79,7 +79,9 @@ pub(crate) async fn run(args: RangeArgs, out: &mut dyn Write) -> Ended {
     // An invalid range gives the same error for every version.
     let mut errors: Vec<_> = answers.iter().filter_map(|answer| answer.error.as_ref()).collect();
     errors.dedup();
-    errors.iter().for_each(|error| notice(&format!("error: {error}")));
+    for error in errors {
+        notice(&format!("error: {error}"));
+    }
     print(args.output, &answers, out)?;
     Ok(Outcome::of(answers.iter().any(|answer| answer.error.is_some()), false))
 }

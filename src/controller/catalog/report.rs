@@ -164,7 +164,9 @@ impl Draft {
         status.last_polled = None;
         status.refreshed = None;
         status.update = None;
-        said.into_iter().for_each(|statement| self.put(statement));
+        for statement in said {
+            self.put(statement);
+        }
     }
 
     /// Sets the condition about the findings of the lint.

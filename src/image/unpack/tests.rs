@@ -332,13 +332,17 @@ fn odd_but_valid_names_are_loaded() {
     assert_eq!(got, ["configs/new\nline=n".to_owned(), format!("{long}=long")]);
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 // catalogs.md A13, O4
 #[test]
 fn broken_last_layer_gives_nothing() {
     let good = tar().file("configs/a", "a").finish();
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&tar().file("configs/b", "b".repeat(5000)).finish()).unwrap();
-    let mut broken = encoder.finish().unwrap();
+    let mut broken = gzip(&tar().file("configs/b", "b".repeat(5000)).finish());
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
     assert!(configs(vec![good.clone(), broken]).unwrap_err().starts_with("layer 2"));
@@ -351,11 +355,6 @@ fn broken_last_layer_gives_nothing() {
 #[test]
 fn compression_is_told_by_the_first_bytes() {
     let plain = || tar().file("configs/a", "a").finish();
-    let gzip = |bytes: &[u8]| {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    };
     let (front, back) = (plain()[..700].to_vec(), plain()[700..].to_vec());
     let members = [gzip(&front), gzip(&back)].concat();
     let frame = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();

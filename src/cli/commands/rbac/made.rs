@@ -96,7 +96,7 @@ mod tests {
         let (all, account) = ([extension("e"), extension("f")], "n/a".parse().unwrap());
         let going = ["e", "f"].map(str::to_owned);
         for (name, going, want) in
-            [("e", &[][..], Some("f")), ("e", &going[..][..], Some("f")), ("f", &going[..], None)]
+            [("e", &[][..], Some("f")), ("e", &going[..], Some("f")), ("f", &going[..], None)]
         {
             assert_eq!(shared_with(&all, &account, name, going).as_deref(), want);
         }
