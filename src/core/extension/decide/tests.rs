@@ -604,12 +604,10 @@ fn the_course_is_what_is_taken_or_held(
 fn what_goes_on_keeps_its_catalog() {
     let kept = record("1.0.0", "r/kettle");
     let revision = |catalog: &str, version: &str| -> ClusterObjectSet {
-        let of = record(version, "r/kettle");
+        let mut annotations = record(version, "r/kettle").annotations();
+        annotations.insert(annotation::CATALOG.to_owned(), catalog.to_owned());
         serde_json::from_value(json!({
-            "metadata": {"name": "e-1", "annotations": {
-                annotation::CATALOG: catalog, annotation::BUNDLE_NAME: of.name,
-                annotation::PACKAGE_NAME: of.package, annotation::BUNDLE_VERSION: of.version,
-                annotation::BUNDLE_REFERENCE: of.image}},
+            "metadata": {"name": "e-1", "annotations": annotations},
             "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
         }))
         .unwrap()

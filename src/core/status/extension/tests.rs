@@ -1,5 +1,4 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use olm_api::keys::annotation;
 use rstest::rstest;
 use serde_json::json;
 
@@ -34,11 +33,10 @@ fn pass(revisions: &[ClusterObjectSet], outcome: Outcome) -> Pass<'_> {
 }
 
 fn revision(number: i64, statements: impl IntoIterator<Item = Statement>) -> ClusterObjectSet {
+    let image = format!("r.io/pkg@sha256:{number}");
+    let bundle = BundleRecord { image, ..BundleRecord::example(&format!("{number}.0.0")) };
     serde_json::from_value(json!({
-        "metadata": {"name": format!("ext-{number}"), "annotations": {
-            annotation::BUNDLE_NAME: format!("pkg.v{number}.0.0"),
-            annotation::BUNDLE_VERSION: format!("{number}.0.0"),
-            annotation::BUNDLE_REFERENCE: format!("r.io/pkg@sha256:{number}")}},
+        "metadata": {"name": format!("ext-{number}"), "annotations": bundle.annotations()},
         "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent"},
         "status": {"conditions": conditions(statements)},
     }))
