@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use olm_api::conditions::{Reason, types};
+use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterExtensionStatus};
 use olm_core::status::find;
 
@@ -25,7 +25,8 @@ enum Install {
     Same,
     First,
     Other,
-    Gone,
+    /// It went, or was not known before.
+    Uncounted,
 }
 
 impl Moved {
@@ -35,11 +36,13 @@ impl Moved {
         now: &ClusterExtensionStatus,
     ) -> Self {
         let was = before.and_then(|status| status.install.as_ref());
+        let said = before.and_then(|status| find(&status.conditions, types::INSTALLED));
+        let is_unknown = said.is_some_and(|found| found.status == status::UNKNOWN);
         let install = match (was, &now.install) {
             (was, is) if was == is.as_ref() => Install::Same,
-            (None, _) => Install::First,
+            (None, _) if !is_unknown => Install::First,
             (Some(_), Some(_)) => Install::Other,
-            (Some(_), None) => Install::Gone,
+            (None, _) | (Some(_), None) => Install::Uncounted,
         };
         Self {
             install,
@@ -62,7 +65,7 @@ impl Moved {
                 }
             }
             Install::Other => metrics.upgraded(true),
-            Install::Same | Install::Gone => {}
+            Install::Same | Install::Uncounted => {}
         }
         if self.failed {
             metrics.upgraded(false);
@@ -83,6 +86,7 @@ fn is_late(status: &ClusterExtensionStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use olm_api::{BundleMetadata, InstallStatus};
+    use olm_core::status::Statement;
 
     use super::*;
 
@@ -116,6 +120,12 @@ mod tests {
         let text = count(Some(&installed("1.0.0")), &installed("1.1.0"));
         assert!(text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"), "{text}");
         let text = count(Some(&installed("1.1.0")), &installed("1.1.0"));
+        assert!(text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"), "{text}");
+        let mut unread = ClusterExtensionStatus::default();
+        let unknown = Statement::unknown(types::INSTALLED, Reason::Failed, "no access");
+        unknown.put(&mut unread.conditions, None, Timestamp::UNIX_EPOCH);
+        let text = count(Some(&unread), &installed("1.1.0"));
+        assert!(text.contains("olm_install_duration_seconds_count 1\n"), "{text}");
         assert!(text.contains("olm_upgrades_total{result=\"succeeded\"} 1\n"), "{text}");
     }
 }
