@@ -4,11 +4,8 @@
 use std::io::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use olm_api::BundleMetadata;
 use olm_api::conditions::Reason;
-use olm_core::status::extension::{
-    Catalogs, Installed, Outcome, Pass, Revision, Revisions, summarize,
-};
+use olm_core::status::extension::{Catalogs, Outcome, Pass, summarize};
 use olm_core::status::{
     Note, Statement, catalog, catalog_ready, object_set, object_set_ready, put_ready,
     removal_blocked, retrying, terminal,
@@ -50,23 +47,35 @@ fn new(kind: &str) -> Value {
     object(kind, &schema["properties"]["status"]["default"])
 }
 
+fn revision(number: i64, conditions: &[Condition]) -> ClusterObjectSet {
+    let set = json!({
+        "metadata": {"name": format!("x-{number}")},
+        "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent"},
+        "status": {"conditions": conditions},
+    });
+    serde_json::from_value(set).expect("it is a revision")
+}
+
+fn rolled_out(conditions: &[Condition]) -> ClusterObjectSet {
+    revision(1, &[conditions, &put([object_set::succeeded()])].concat())
+}
+
 /// An extension, by its installed revision, the one that rolls out, and how its reconcile ended.
 fn extension(
     installed: Option<&[Condition]>,
     rolling: Option<&[Condition]>,
     outcome: Outcome,
 ) -> Value {
-    let installed = installed.map(|conditions| Installed {
-        revision: Revision { name: "x-1", version: "1.0.0", conditions },
-        bundle: BundleMetadata { name: "x.v1.0.0".to_owned(), ..BundleMetadata::default() },
-        image: "r.io/x",
-    });
-    let rolling = rolling.map(|conditions| Revision { name: "x-2", version: "2.0.0", conditions });
-    let revisions = Revisions { installed, rolling: rolling.into_iter().collect() };
-    summarized(Ok(revisions), outcome, &[])
+    let rolling = rolling.map(|conditions| revision(2, conditions));
+    let revisions: Vec<_> = installed.map(rolled_out).into_iter().chain(rolling).collect();
+    summarized(Ok(revisions.as_slice()), outcome, &[])
 }
 
-fn summarized(revisions: Result<Revisions<'_>, String>, outcome: Outcome, notes: &[Note]) -> Value {
+fn summarized(
+    revisions: Result<&[ClusterObjectSet], String>,
+    outcome: Outcome,
+    notes: &[Note],
+) -> Value {
     let pass = Pass {
         generation: Some(GENERATION),
         revisions,
@@ -113,14 +122,7 @@ fn of_extensions() -> Vec<State> {
     let blocked = || Outcome::Terminal(Reason::Blocked, "bad".to_owned());
     let lacking = || Outcome::Held(Reason::PermissionsMissing, "bad".to_owned());
     let held = [Note { reason: Reason::NextMajorHeld, message: "2.0.0 is held".to_owned() }];
-    let steadily = Revisions {
-        installed: Some(Installed {
-            revision: Revision { name: "x-1", version: "1.0.0", conditions: &steady },
-            bundle: BundleMetadata::default(),
-            image: "r.io/x",
-        }),
-        rolling: Vec::new(),
-    };
+    let steadily = [rolled_out(&steady)];
     let mut changed = extension(installed, nothing, Outcome::Settled);
     changed["metadata"]["generation"] = json!(GENERATION + 1);
     let mut kept = put([]);
@@ -143,7 +145,7 @@ fn of_extensions() -> Vec<State> {
         ("first rollout", extension(nothing, Some(&begun), Outcome::Settled), "InProgress"),
         ("first rollout late", extension(nothing, Some(&late), Outcome::Settled), "Failed"),
         ("installed", extension(installed, nothing, Outcome::Settled), "Current"),
-        ("held", summarized(Ok(steadily), Outcome::Settled, &held), "Current"),
+        ("held", summarized(Ok(steadily.as_slice()), Outcome::Settled, &held), "Current"),
         ("not available", extension(Some(&broken), nothing, Outcome::Settled), "InProgress"),
         ("upgrade", extension(installed, Some(&begun), Outcome::Settled), "InProgress"),
         ("upgrade late", extension(installed, Some(&late), Outcome::Settled), "Failed"),
