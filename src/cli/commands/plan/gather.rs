@@ -7,7 +7,7 @@ use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
 use olm_api::keys::annotation;
 use olm_cluster::{crds, leaving, reviews};
-use olm_core::bundle::Bundle;
+use olm_core::bundle::{Bundle, BundleError};
 use olm_core::extension::holds::{Judgement, RbacPreflight, definitions};
 use olm_core::extension::{
     Course, Extras, Policy, Rendering, RevisionSource, StepRights, ValidExtension, desired,
@@ -52,9 +52,11 @@ impl From<anyhow::Error> for Missing {
 }
 
 impl Missing {
-    /// An error of a registry or a cluster.
+    /// An error of a registry or a cluster; a bundle that cannot be parsed is refused.
     fn unknown(error: anyhow::Error) -> Self {
-        Self { outcome: Outcome::Unknown, ..error.into() }
+        let is_read = error.is::<BundleError>();
+        let outcome = if is_read { Outcome::Failed } else { Outcome::Unknown };
+        Self { outcome, ..error.into() }
     }
 }
 
@@ -435,6 +437,14 @@ mod tests {
         }
         let nothing = issuers(&Knowledge::Known(Arc::default())).unwrap();
         assert!(!nothing.openshift && !nothing.cert_manager);
+    }
+
+    // plugin.md 1.3
+    #[test]
+    fn a_bundle_that_cannot_be_parsed_is_refused() {
+        let error = Bundle::from_files(&BTreeMap::new()).unwrap_err();
+        assert_eq!(Missing::unknown(error.into()).outcome, Outcome::Failed);
+        assert_eq!(Missing::unknown(anyhow::anyhow!("down")).outcome, Outcome::Unknown);
     }
 
     // plugin.md 1.3
