@@ -80,8 +80,10 @@ impl SettingsFlags {
         Err(UsageError(format!("{flag} counts only where {counts}")))
     }
 
-    /// Returns the settings of the file, or those of a controller without flags.
+    /// Returns the settings of the file, or those of a controller without flags; fails if a namespace
+    /// of a cluster is given.
     pub(crate) fn offline(&self) -> anyhow::Result<ControllerSettings> {
+        Self { controller_settings: None, ..self.clone() }.refuse("no --from is given")?;
         Ok(self.file()?.unwrap_or_default())
     }
 
