@@ -24,7 +24,7 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
         notice(&format!("note: {after} after it: blocked by {}", names.join(", ")));
     }
     for unknown in &found.unknown {
-        notice(&format!("note: {} is not known: {}", unknown.what, unknown.why));
+        notice(&format!("note: not known: {}: {}", unknown.what, unknown.why));
         if let Some(hint) = &unknown.hint {
             notice(&format!("hint: {hint}"));
         }
