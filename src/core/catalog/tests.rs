@@ -123,7 +123,7 @@ fn of_two_bundles_of_one_name_the_last_counts() {
 #[test]
 fn a_blob_of_the_wrong_shape_spoils_only_its_own_package() {
     let broken = r#"{"schema":"olm.channel","package":"pot","name":"hot","entries":[{"name":8}]}"#;
-    let content = content(&[&bundle("kettle.v1", "1.0.0"), broken]);
+    let content = content([&bundle("kettle.v1", "1.0.0"), broken]);
     assert!(content.package("kettle").unwrap().is_ok());
     let error = content.package("pot").unwrap().unwrap_err();
     assert_eq!(error, r#"invalid olm.channel "hot": entries[0]: field "name" is not a string"#);
@@ -204,7 +204,7 @@ fn the_memory_of_a_package_is_estimated_by_what_it_holds() {
         let text = "x".repeat(10_000);
         let property = format!(r#"{{"type":"{kind}","value":{{"description":"{text}"}}}}"#);
         let blob = bundle("kettle.v1", "1.0.0").replace("}}]}", &format!("}}}},{property}]}}"));
-        content(&[&blob]).bytes()
+        content([&blob]).bytes()
     };
     assert!(described("olm.csv.metadata") < 2000 && described("example.com/x") > 10_000);
 }

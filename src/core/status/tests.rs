@@ -57,7 +57,7 @@ fn a_copied_condition_brings_its_own_time() {
 #[case::four_bytes("🦀", 10_001)]
 fn a_long_message_is_cut_and_says_so(#[case] unit: &str, #[case] times: usize) {
     let mut conditions = Vec::new();
-    retrying(&unit.repeat(times)).put(&mut conditions, None, at(0));
+    retrying(unit.repeat(times)).put(&mut conditions, None, at(0));
     let message = &conditions[0].message;
     assert!(message.len() <= MESSAGE_LIMIT && message.len() > MESSAGE_LIMIT - 4);
     assert!(message.ends_with("\n\n... [message truncated]"));

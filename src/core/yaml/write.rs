@@ -1,6 +1,7 @@
 //! The writer: block style, and quotes around every text that a reader of YAML 1.1 or 1.2 could
 //! take for something else.
 
+use itertools::Itertools as _;
 use serde_json::Value;
 
 /// Writes a value as one YAML document, ended by a newline, without `---`.
@@ -24,5 +25,5 @@ pub fn to_yaml(value: &Value) -> String {
 ///
 /// Without values the text is empty.
 pub fn to_yaml_stream(values: &[Value]) -> String {
-    values.iter().map(|value| format!("---\n{}", to_yaml(value))).collect()
+    values.iter().map(|value| format!("---\n{}", to_yaml(value))).join("")
 }
