@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A Kubernetes object: a JSON object with `apiVersion`, `kind` and `metadata`.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +61,16 @@ impl fmt::Display for Identity {
         }
         f.write_str(&self.name)
     }
+}
+
+/// Makes an object with a name and, if not empty, a namespace.
+pub(crate) fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
+    let mut metadata = json!({ "name": name });
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    let object = Object(Map::new()).with("apiVersion", api_version).with("kind", kind);
+    object.with("metadata", metadata)
 }
 
 impl Object {

@@ -9,9 +9,10 @@ use olm_api::{ClusterExtension, ClusterExtensionStatus, UpdateStatus};
 use olm_core::catalog::Lifecycle;
 use olm_core::error::{Chain, Classify, Disposition};
 use olm_core::extension::holds::RbacPreflight;
+use olm_core::extension::summary::{self, Catalogs, Pass, summarize};
 use olm_core::extension::{Answer, Notice, newest_known, under_way};
 use olm_core::revision::{BundleRecord, states};
-use olm_core::status::extension::{self, Catalogs, paused};
+use olm_core::status::extension::paused;
 use olm_core::status::{Statement, find, is_true, remove_condition, sanitize};
 
 use super::error::ExtensionError;
@@ -103,9 +104,9 @@ fn status(
     let enacted = &outcome.enacted;
     let notes = answered.iter().chain(&enacted.notes).chain(&enacted.pending);
     let notes: Vec<_> = notes.cloned().collect();
-    let mut status = extension::summarize(
+    let mut status = summarize(
         extension.status.as_ref(),
-        &extension::Pass {
+        &Pass {
             generation: extension.metadata.generation,
             revisions: match (&outcome.revisions, error) {
                 (Some(found), _) => Ok(found.as_slice()),
@@ -181,17 +182,17 @@ fn held_step(outcome: &Outcome, answer: &Answer) -> Option<UpdateStatus> {
     })
 }
 
-fn ended(error: Option<&ExtensionError>) -> extension::Outcome {
-    let Some(error) = error else { return extension::Outcome::Settled };
+fn ended(error: Option<&ExtensionError>) -> summary::Outcome {
+    let Some(error) = error else { return summary::Outcome::Settled };
     let text = Chain(error).to_string();
     match error.disposition() {
-        Disposition::Terminal(reason) => extension::Outcome::Terminal(reason, text),
+        Disposition::Terminal(reason) => summary::Outcome::Terminal(reason, text),
         Disposition::Retry
         | Disposition::RetryWithin(_)
         | Disposition::RetryAfter(_)
         | Disposition::Wait(_) => match error.held_by() {
-            Some(reason) => extension::Outcome::Held(reason, text),
-            None => extension::Outcome::Retry(text),
+            Some(reason) => summary::Outcome::Held(reason, text),
+            None => summary::Outcome::Retry(text),
         },
     }
 }

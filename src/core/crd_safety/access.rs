@@ -51,7 +51,10 @@ pub(super) fn lost(old: &Definition, new: &Definition) -> Vec<Finding> {
         let text = format!("served versions removed : [{}]", unserved.join(" "));
         add(Check::ServedVersionRemoval, text);
     }
-    if let Some((one, other)) = differing(new).filter(|_| old.converted && !new.converted) {
+    if old.converted
+        && !new.converted
+        && let Some((one, other)) = differing(new)
+    {
         let text = format!("conversion webhook removed although {one} and {other} differ");
         add(Check::ConversionRemoval, text);
     }

@@ -12,7 +12,17 @@ use crate::object::items;
 
 /// What is checked; the names are those in texts, waivers and, for keywords, schemas.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, EnumString, VariantNames,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    IntoStaticStr,
+    EnumString,
+    VariantNames,
 )]
 #[strum(serialize_all = "camelCase")]
 #[expect(missing_docs, reason = "applying.md 6.3 says what each is")]

@@ -13,7 +13,7 @@ use crate::uninstall::Instances;
 pub const MAX_LINES: usize = 50;
 
 /// What a finding is about.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SchemaPlace {
     /// The whole CRD.
     Definition,
@@ -23,7 +23,7 @@ pub enum SchemaPlace {
 }
 
 /// A change that a check does not let pass.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Finding {
     /// What it is about.
     pub place: SchemaPlace,

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::fixture::{cases, rows};
@@ -104,8 +104,31 @@ fn a_schema_takes_no_more_steps_than_it_has_parts() {
         &|schema| json!({"not": {"properties": {"a": schema}}}),
     ];
     for below in shapes {
-        assert_ne!(fields(&nested(5, below), &nested(4, below), Rules::Loosenings), [""; 0]);
+        let [four, five] = [4, 5].map(|most| nested(most, below));
+        assert_ne!(fields(&five, &four, Rules::Loosenings), [""; 0]);
+        let is_loosened = below(json!({}))["not"].is_null();
+        assert_eq!(fields(&four, &five, Rules::Loosenings).is_empty(), is_loosened);
+        let described = (0..40).fold(json!({"description": "d"}), |schema, _| below(schema));
+        let two = |schemas: [&Value; 2], strategy: &str| {
+            let [one, other] = schemas;
+            let mut crd = crd(&[version("v1", one), version("v2", other)]);
+            crd["spec"]["conversion"] = json!({"strategy": strategy});
+            Definition::of(&crd)
+        };
+        let empty = (0..40).fold(json!({}), |schema, _| below(schema));
+        let webhook = two([&described, &empty], "Webhook");
+        let without = two([&described, &empty], "None");
+        assert_eq!(found(&webhook, &without, Rules::Loosenings), [""; 0]);
     }
+    let fields_of = |type_: &str| {
+        let fields: Map<String, Value> =
+            (0..300).map(|at| (format!("f{at}"), json!({"type": type_}))).collect();
+        json!({"properties": fields})
+    };
+    let kinds = ["string", "integer"].map(fields_of);
+    let served = (0..16).map(|at| version(&format!("v{at}"), &kinds[at % 2])).collect::<Vec<_>>();
+    let alternating = definition(&json!({}), &json!({"versions": served}));
+    assert_eq!(found(&alternating, &alternating, Rules::Loosenings), [""; 0]);
     let long = definition(&json!({"properties": {"a".repeat(3000): {}}}), &json!({}));
     let served: Vec<_> = (0..65).map(|number| version(&format!("v{number}"), &json!({}))).collect();
     let many = definition(&json!({}), &json!({"versions": served}));

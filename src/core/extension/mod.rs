@@ -20,6 +20,7 @@ mod rollback;
 mod rollout;
 mod said;
 mod step;
+pub mod summary;
 mod support;
 mod valid;
 mod window;

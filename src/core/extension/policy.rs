@@ -145,7 +145,7 @@ impl Policy {
             approved: read(annotations, policy::APPROVE, approval)?,
             paused: word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
-            accepted_image: read(annotations, policy::ACCEPT_IMAGE, digest)?,
+            accepted_image: read(annotations, policy::ACCEPT_IMAGE, image_digest)?,
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: switch(annotations, policy::ON_FAILURE, ["Rollback", "Keep"])?
                 .unwrap_or(false),
@@ -210,18 +210,24 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
         Some((approved, plan)) => (approved, Some(plan)),
         None => (text, None),
     };
-    Ok(Approval { version: version(approved)?, plan: plan.map(digest).transpose()? })
+    Ok(Approval { version: version(approved)?, plan: plan.map(plan_digest).transpose()? })
 }
 
-/// Reads the digest of a plan or of an image.
-fn digest(text: &str) -> Result<String, ValueError> {
-    let is_hex = |text: &str| text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
-    let is_digest = match text.split_once(':') {
-        Some(("sha256", digits)) => digits.len() == 64 && is_hex(digits),
-        Some(("sha512", digits)) => digits.len() == 128 && is_hex(digits),
-        _ => false,
-    };
-    one_of(text, is_digest.then(|| text.to_owned()), "sha256: and 64 hexadecimal digits")
+fn image_digest(text: &str) -> Result<String, ValueError> {
+    let known = is_digest(text, "sha256", 64) || is_digest(text, "sha512", 128);
+    one_of(text, known.then(|| text.to_owned()), "a digest, sha256: and 64 hexadecimal digits")
+}
+
+fn plan_digest(text: &str) -> Result<String, ValueError> {
+    let known = is_digest(text, "sha256", 64);
+    one_of(text, known.then(|| text.to_owned()), "sha256: and 64 hexadecimal digits")
+}
+
+fn is_digest(text: &str, algorithm: &str, length: usize) -> bool {
+    text.split_once(':').is_some_and(|(name, digits)| {
+        let is_hex = digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+        name == algorithm && digits.len() == length && is_hex
+    })
 }
 
 fn additions(

@@ -13,7 +13,7 @@ pub(super) fn object(value: Value) -> Object {
 
 /// An object with nothing but its identity.
 pub(super) fn plain(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {
-    crate::render::object(api_version, kind, name, namespace)
+    crate::object::object(api_version, kind, name, namespace)
 }
 
 /// A Role, or a `ClusterRole` when the namespace is empty.

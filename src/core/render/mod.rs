@@ -24,12 +24,12 @@ mod webhook;
 
 pub mod handover;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::bundle::{self, Bundle, Csv, ValidationError, mode};
 use crate::config::{self, ConfigError, DeploymentConfig, Features};
 use crate::error::{Classify, Disposition};
-use crate::object::Object;
+use crate::object::{Object, object};
 
 pub(crate) use additions::PROXY_NAMES;
 pub use additions::{
@@ -290,16 +290,6 @@ fn check_targets(csv: &Csv, options: &RenderOptions) -> Result<(), RenderError> 
     };
     let targets = format!("[{}]", targets.join(" "));
     Err(RenderError::Targets { targets, reason })
-}
-
-/// Makes an object with a name and, if not empty, a namespace.
-pub(crate) fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
-    let mut metadata = json!({ "name": name });
-    if !namespace.is_empty() {
-        metadata["namespace"] = json!(namespace);
-    }
-    let object = Object(Map::new()).with("apiVersion", api_version).with("kind", kind);
-    object.with("metadata", metadata)
 }
 
 #[cfg(test)]

@@ -185,7 +185,11 @@ fn fault(pod: &Object) -> Option<String> {
     if let Some(condition) = unscheduled {
         return Some(format!("it cannot be scheduled: {}", text(&condition["message"])));
     }
-    containers(state).find_map(|(is_init, container)| container_fault(container, is_init))
+    // Afterwards those of its init containers that run are sidecars.
+    let initialized = items(&state["conditions"])
+        .any(|it| it["type"] == "Initialized" && it["status"] == status::TRUE);
+    containers(state)
+        .find_map(|(is_init, container)| container_fault(container, is_init && !initialized))
 }
 
 fn container_fault(container: &Value, is_init: bool) -> Option<String> {

@@ -1,14 +1,12 @@
 //! Conditions, and every text in one.
 //!
 //! A [`Statement`] is the desired content of one condition. The text of a state has a builder in
-//! [`extension`], [`catalog`], [`object_set`] or [`deprecation`]; the text of a failure is the
-//! `Display` of its error with its causes ([`crate::error::Chain`]), and is defined with that
-//! error. [`Statement::put`] and [`copy_condition`] are the only ways to write a list of conditions:
+//! [`extension`], [`catalog`] or [`object_set`]; the text of a failure is the `Display` of its error
+//! with its causes ([`crate::error::Chain`]), and is defined with that error. [`Statement::put`] and [`copy_condition`] are the only ways to write a list of conditions:
 //! they keep transition times right, messages within the limit of the API, and text that changes on
 //! every attempt out of them.
 
 pub mod catalog;
-pub mod deprecation;
 pub mod extension;
 mod message;
 pub mod object_set;

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::object::Object;
-use crate::render::object;
+use crate::object::{Object, object};
 use crate::revision::Account;
 
 use super::permission::{IMPERSONATE, Permissions};

@@ -2,8 +2,8 @@
 
 use olm_api::conditions::{Reason, types};
 
-use super::Statement;
 use crate::catalog::{Deprecations, schema};
+use crate::status::Statement;
 
 const UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
 
