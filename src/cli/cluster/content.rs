@@ -320,7 +320,8 @@ pub(crate) fn heads<'a>(metas: impl IntoIterator<Item = &'a Meta>) -> anyhow::Re
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    // Upstream's catalogd writes a document of comments only as `null`.
+    let lines = text.lines().filter(|line| !matches!(line.trim(), "" | "null"));
     lines.map(Meta::parse).collect::<Result<_, _>>().context(UNREADABLE)
 }
 

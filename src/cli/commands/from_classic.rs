@@ -72,11 +72,11 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
         });
         (files?, Vec::new())
     };
-    for why in &unread {
+    for (_, why) in &unread {
         notice(&format!("warning: {why}"));
     }
     let found = || objects.iter().filter(|it| it.kind() == "Subscription");
-    if unread.is_empty() {
+    if unread.iter().all(|(kind, _)| *kind != "Subscription") {
         if found().next().is_none() {
             let others = objects.iter().any(|it| it.group() == GROUP);
             anyhow::ensure!(others && args.subscriptions.is_empty(), "no Subscriptions found");
@@ -111,7 +111,7 @@ async fn apply(args: &FromClassicArgs, global: &Global, out: &mut dyn Write) -> 
     let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::ADOPT).await?;
     let (objects, unread) = from_cluster(cluster.own_client(), None).await?;
-    if let Some(why) = unread.into_iter().next() {
+    if let Some((_, why)) = unread.into_iter().next() {
         return Err(Hinted { text: why, hint: None, outcome: Outcome::Unknown }.into());
     }
     args.move_running(&cluster, objects, global, out).await
@@ -255,7 +255,7 @@ fn selector(kind: &str) -> String {
 async fn from_cluster(
     client: &Client,
     namespace: Option<&str>,
-) -> anyhow::Result<(Vec<Object>, Vec<String>)> {
+) -> anyhow::Result<(Vec<Object>, Vec<(&'static str, String)>)> {
     let (mut objects, mut unread) = (Vec::new(), Vec::new());
     let kinds = KINDS.map(|(kind, version, plural)| (format!("{GROUP}/{version}"), kind, plural));
     let (api, kind, plural) = PROXY;
@@ -276,7 +276,9 @@ async fn from_cluster(
                     Object::from_value(item)
                 }));
             }
-            Err(error) => unread.push(format!("{plural} could not be read: {}", failure(&error))),
+            Err(error) => {
+                unread.push((kind, format!("{plural} could not be read: {}", failure(&error))));
+            }
         }
     }
     Ok((objects, unread))

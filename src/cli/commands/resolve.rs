@@ -192,7 +192,7 @@ impl Request {
             }
             Err(error) => answer["error"] = Chain(error).to_string().into(),
         }
-        let unfit = resolution.held.iter().filter_map(|held| match &held.reason {
+        let unfit = resolution.held_back().filter_map(|held| match &held.reason {
             Reason::Unfit(why) => Some(json!({"bundle": held.bundle, "because": why.to_string()})),
             _ => None,
         });
@@ -242,7 +242,7 @@ fn tell(resolution: &Resolution<'_>) {
     for warning in &selected.warnings {
         output::notice(&format!("warning: {warning}"));
     }
-    for held in &resolution.held {
+    for held in resolution.held_back() {
         if let Reason::Unfit(why) = &held.reason {
             output::notice(&format!("held: {}: {why}", held.bundle));
         }

@@ -51,7 +51,8 @@ fn cut(mut lane: Lane) -> Lane {
     if left_out.is_empty() {
         return lane;
     }
-    lane.facts.push(format!("not drawn: {}", counted(left_out.len(), "lower version")));
+    let versions: usize = left_out.iter().filter_map(|at| Some(lane.nodes.get(*at)?.count)).sum();
+    lane.facts.push(format!("not drawn: {}", counted(versions, "lower version")));
     let mut position = BTreeMap::new();
     let mut nodes = Vec::new();
     for (at, node) in lane.nodes.into_iter().enumerate() {

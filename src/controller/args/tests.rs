@@ -128,15 +128,15 @@ fn certificate_without_key_is_refused() {
 fn the_last_word_on_a_gate_counts() {
     let args = parsed(&[
         "--feature-gates=DeploymentConfig=true, DeploymentConfig=False",
-        "--feature-gates=BundleReleaseSupport=true",
+        "--feature-gates=BundleReleaseSupport=1",
     ]);
     assert!(!args.is_on(FeatureGate::DeploymentConfig));
     assert!(args.is_on(FeatureGate::BundleReleaseSupport));
     assert!(args.is_on(FeatureGate::SingleOwnNamespaceInstallSupport));
 }
 
-// deploying.md P4: what the binaries of upstream's main (df2c201d) and of OpenShift know, which their
-// Deployments have part of: none of it stops the start.
+// deploying.md P4: what the binaries of upstream's main (df2c201d) and of OpenShift know, of which their
+// Deployments use a part: none of it stops the start.
 #[test]
 fn every_flag_and_gate_of_upstream_is_known() {
     let flags = "add_dir_header=true alsologtostderr=true alsologtostderrthreshold=2 cache-dir=/c \

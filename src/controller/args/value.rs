@@ -149,9 +149,12 @@ impl FromStr for GateSetting {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) =
             text.split_once('=').ok_or_else(|| "expected <name>=true|false".to_owned())?;
-        // As upstream reads them: with blanks, and in any case of letters.
-        let on = value.trim().to_ascii_lowercase().parse();
-        let on = on.map_err(|_| format!("{name}: expected true or false, found {value:?}"))?;
+        // The words of Go, as upstream reads them.
+        let on = match value.trim() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
+            _ => return Err(format!("{name}: expected true or false, found {value:?}")),
+        };
         Ok(Self { name: name.trim().to_owned(), on })
     }
 }

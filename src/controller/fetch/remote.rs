@@ -213,6 +213,8 @@ impl Remote {
                 tracing::info!(catalog = name, digest = copy.digest(), "catalog fetched");
                 String::new()
             }
+            // A newer download has begun, or the catalog is gone.
+            Err(_) if !self.is_last(&name, retry) => INTERRUPTED.to_owned(),
             Err(error) => {
                 let text = Chain(&*error).to_string();
                 let delay = self.backoff.next(&name);

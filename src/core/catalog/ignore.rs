@@ -20,8 +20,8 @@ pub struct IgnoreList {
     patterns: Vec<Pattern>,
 }
 
-/// Returns the most bytes that the ignore files of a catalog may have whose paths have so many
-/// (catalogs.md 5.8).
+/// Returns how many bytes the ignore files of a catalog may have together; `paths` is the length of all
+/// its paths (catalogs.md 5.8).
 pub fn most_bytes(paths: usize) -> usize {
     MAX_BYTES.min(MAX_STEPS / paths.max(1))
 }

@@ -123,15 +123,15 @@ impl<'a> Classic<'a> {
             wanted.is_empty() || wanted.iter().any(|name| name == subscription.name())
         };
         let of_them = || self.all("Subscription").filter(counts);
-        for source in self.all("CatalogSource") {
-            let names = |subscription: &Object| {
+        // Of several with one name the first is converted: one that is used.
+        let (used, unused): (Vec<_>, Vec<_>) = self.all("CatalogSource").partition(|source| {
+            of_them().any(|subscription| {
                 subscription.text_at("/spec/source") == source.name()
                     && subscription.text_at("/spec/sourceNamespace") == source.namespace()
-            };
-            if wanted.is_empty() || of_them().any(names) {
-                source::convert(source, &mut answer);
-            }
-        }
+            })
+        });
+        let unused = if wanted.is_empty() { unused } else { Vec::new() };
+        used.into_iter().chain(unused).for_each(|source| source::convert(source, &mut answer));
         let mut packages = BTreeMap::new();
         for subscription in of_them() {
             self.subscription(subscription, &mut packages, &mut answer);

@@ -346,9 +346,13 @@ fn sources_of_one_name_become_one_catalog(#[case] image: &str, #[case] carried: 
              namespace: {namespace}}}\nspec: {{sourceType: grpc, image: \"{image}\"}}\n"
         )
     };
-    let objects = objects(&[source("a", "r.io/c:1"), source("b", image)].join("---\n"));
+    let sources = [source("a", image), source("b", "r.io/c:1")].join("---\n");
+    let used = "---\napiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {name: s, \
+                namespace: n}\nspec: {name: s, source: c, sourceNamespace: b}\n";
+    let objects = objects(&format!("{sources}{used}"));
     let answer = Classic::new(&objects).convert(&[]);
-    assert_eq!(answer.catalogs.len(), 1);
-    let lines = answer.lines.iter().filter(|line| line.object == "b/c");
+    let catalogs = answer.catalogs.iter().map(|it| it.text_at("/spec/source/image/ref"));
+    assert_eq!(catalogs.collect::<Vec<_>>(), ["r.io/c:1"]);
+    let lines = answer.lines.iter().filter(|line| line.object == "a/c");
     assert_eq!(lines.map(|line| line.carried).collect::<Vec<_>>(), [carried]);
 }

@@ -106,7 +106,7 @@ pub enum Finding<'a> {
         home: &'a str,
     },
     /// It declares a dependency, and dependencies are not supported.
-    #[error("declares a dependency by {property}, which is not supported")]
+    #[error("declares a dependency by property {property}, and dependencies are not supported")]
     DependencyUnsupported {
         /// Type of the property.
         property: String,

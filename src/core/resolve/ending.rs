@@ -32,7 +32,7 @@ impl Resolution<'_> {
     /// Returns how it ended.
     pub fn ending(&self) -> Ending {
         match (&self.result, self.decision()) {
-            (Ok(_), _) if self.stays && self.held.iter().any(|it| !it.outranked) => Ending::Held,
+            (Ok(_), _) if self.stays && self.held_back().next().is_some() => Ending::Held,
             (Ok(_), _) => Ending::Resolved,
             (Err(_), Decision::Keep(None)) => Ending::Held,
             (Err(error), _) => error.ending(),

@@ -226,6 +226,11 @@ enum Fallback {
 }
 
 impl<'a> Resolution<'a> {
+    /// Returns the bundles that could be chosen if nothing held them.
+    pub fn held_back(&self) -> impl Iterator<Item = &Held<'a>> {
+        self.held.iter().filter(|held| !held.outranked)
+    }
+
     /// Says what the reconciler does: use the result, keep the installed bundle, or fail.
     ///
     /// Source: resolution.md 1.11, decision 5.

@@ -3,8 +3,10 @@
 //!
 //! Source: decision 22, resolution.md 6.1.
 
+use std::cmp::Ordering;
 use std::{fmt, slice};
 
+use itertools::Itertools as _;
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::policy;
@@ -185,6 +187,7 @@ pub fn pending<'a>(
         return None;
     }
     let is_unread = matches!(reachable, Err(ResolveError::Walk(_)));
+    let chosen = reachable.as_ref().ok().map(|offer| offer.catalog);
     let reachable = reachable.ok().filter(newer);
     let why = match &reachable {
         None if is_unread => Why::Unresolved,
@@ -200,7 +203,19 @@ pub fn pending<'a>(
                 if tied.iter().any(|name| leads(name)) {
                     Why::Ambiguous(tied)
                 } else if leads(newest.catalog) {
-                    Why::LowerPriority
+                    let priority = |name: &str| {
+                        let catalog = catalogs.iter().find(|catalog| catalog.name == name);
+                        catalog.map(|catalog| catalog.priority)
+                    };
+                    let other = newest.catalog;
+                    match chosen.map(|one| (one, priority(one).cmp(&priority(other)))) {
+                        Some((one, Ordering::Equal)) => {
+                            let names = [one, other].into_iter().sorted().map(str::to_owned);
+                            Why::Ambiguous(names.collect())
+                        }
+                        Some((_, Ordering::Less)) => Why::NotSuccessor,
+                        _ => Why::LowerPriority,
+                    }
                 } else {
                     Why::NotSuccessor
                 }

@@ -156,16 +156,19 @@ impl PullError {
         }
     }
 
-    /// Returns why the last endpoint that was asked did not serve the manifest: the origin, unless it is
-    /// blocked and a mirror is not.
+    /// Returns why no endpoint served the manifest: what the origin says, unless it is blocked and a
+    /// mirror is not. Of several mirrors the last counts that may have it, and otherwise the last.
     pub fn endpoint(&self) -> Option<&EndpointError> {
         match self {
             Self::Resolve(source) | Self::Copy(CopyError::Source(_, source)) => match source {
                 SourceError::Endpoint(endpoint) => Some(endpoint),
                 SourceError::All(mirrors, _, origin) => {
-                    let mirrors = mirrors.iter().rev().map(|(_, mirror)| mirror);
-                    let mut asked = std::iter::once(origin).chain(mirrors);
-                    asked.find(|it| !matches!(it, EndpointError::Blocked(_))).or(Some(origin))
+                    let is_blocked = |it: &&EndpointError| matches!(it, EndpointError::Blocked(_));
+                    let is_absent = |it: &&EndpointError| matches!(it, EndpointError::Manifest(.., source) if source.is_not_found());
+                    let mirrors =
+                        || mirrors.iter().rev().map(|(_, it)| it).filter(|it| !is_blocked(it));
+                    let mirror = mirrors().find(|it| !is_absent(it)).or_else(|| mirrors().next());
+                    mirror.filter(|_| is_blocked(&origin)).or(Some(origin))
                 }
             },
             _ => None,

@@ -25,10 +25,11 @@ pub(super) async fn write(
     answer: &Diagnosis,
     client: &Client,
 ) -> anyhow::Result<()> {
-    let known: Vec<ClusterExtension> = facts.items(facts::EXTENSIONS).unwrap_or_default();
-    for name in names {
-        if known.iter().all(|extension| extension.name_any() != *name) {
-            notice(&format!("warning: there is no ClusterExtension {name:?}"));
+    if let Ok(known) = facts.items::<Value>(facts::EXTENSIONS) {
+        for name in names {
+            if known.iter().all(|extension| extension["metadata"]["name"] != **name) {
+                notice(&format!("warning: there is no ClusterExtension {name:?}"));
+            }
         }
     }
     let mut files = BTreeMap::new();

@@ -271,6 +271,12 @@ impl Semver {
                 }
             }
         }
+        // As in opm, a candidate before 0.0.0 is no default.
+        let is_least = |version: &Version| {
+            (version.major, version.minor, version.patch) == (0, 0, 0)
+                && !version.prerelease.is_empty()
+        };
+        firsts.retain(|(stability, version, ..)| *stability > 0 || !is_least(version));
         let highest = firsts.into_iter().max_by(|one, other| {
             let order = one.0.cmp(&other.0).then_with(|| one.1.precedence(other.1));
             order.then_with(|| one.2.cmp(&other.2))

@@ -65,7 +65,7 @@ pub enum Reason {
     PackageTooLarge(#[from] PackageTooLarge),
     /// All ignore files together are too large; holds the limit.
     #[error(
-        "the {IGNORE_FILE} files have more than {0} bytes, the most for the paths of the catalog"
+        "the {IGNORE_FILE} files have more than {0} bytes together: a catalog with so many paths may have no more"
     )]
     IgnoreFiles(usize),
     /// A line begins with `---` and goes on with something else than a comment.

@@ -231,8 +231,8 @@ fn ignore_files_are_small_and_smaller_where_there_are_many_paths() {
     assert_eq!(refused(10, 1 << 20), None);
     let error = |most| {
         format!(
-            "error reading \"p/.indexignore\": the .indexignore files have more than {most} bytes, the \
-             most for the paths of the catalog"
+            "error reading \"p/.indexignore\": the .indexignore files have more than {most} bytes \
+             together: a catalog with so many paths may have no more"
         )
     };
     assert_eq!(refused(10, 1 << 40), Some(error(1 << 20)));

@@ -256,8 +256,11 @@ impl<'a> Facts<'a> {
         let [group] = groups.as_slice() else {
             let text = format!("namespace {namespace} has {} OperatorGroups", groups.len());
             let conflict = !groups.is_empty();
-            let verb = if conflict { "keep" } else { "create" };
-            let hint = format!("{verb} one: kubectl get operatorgroups -n {namespace}");
+            let hint = if conflict {
+                format!("keep one: kubectl get operatorgroups -n {namespace}")
+            } else {
+                format!("create one in namespace {namespace}")
+            };
             return Some(Failed { conflict, ..Failed::new(Check::Group, text, hint) });
         };
         let list = |pointer: &str| texts(group, pointer).into_iter().collect::<BTreeSet<_>>();

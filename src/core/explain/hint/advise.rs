@@ -185,7 +185,7 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
 
     /// The bundle that the update policy or the cluster holds back.
     fn held(&self) -> Option<Suggestion<'a>> {
-        let held = self.what_if.resolution.held.iter().find(|held| !held.outranked)?;
+        let held = self.what_if.resolution.held_back().next()?;
         let all = self.places(|failures| failures.iter().any(Reason::keeps_back));
         let is_it = |place: &&Place<'_, 'a, 'q>| {
             place.survey.catalog.name == held.catalog && place.name() == held.bundle

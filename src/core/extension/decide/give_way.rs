@@ -29,7 +29,7 @@ impl Question {
         }
         // What is installed was chosen only because what is newer has to wait: nothing goes back.
         let stays = self.ran().is_some_and(|ran| ran.name == *chosen);
-        if stays && !resolution.held.is_empty() {
+        if stays && resolution.held_back().next().is_some() {
             return None;
         }
         self.fault(&rollout.bundle, rollout.stalled.as_deref(), catalogs, resolution)

@@ -333,7 +333,7 @@ impl Question {
             notices: Vec::new(),
         };
         answer.report(resolution);
-        let is_worth_it = resolution.result.is_err() || !resolution.held.is_empty();
+        let is_worth_it = resolution.result.is_err() || resolution.held_back().next().is_some();
         // While something is rolled out, what would be chosen instead is of no interest.
         let goes_on = resolution.result.is_ok() && self.goes_on(resolution).is_some();
         if is_worth_it && self.rolling.is_none() && !goes_on {

@@ -13,7 +13,7 @@ const UNKNOWN: &str = "deprecation status unknown: catalog data unavailable";
 /// conditions are unknown. `channels` are those in the spec; empty means all. `installed` is the
 /// name of the installed bundle: the bundle condition is about what runs, not about what was
 /// chosen. An entry without a message counts as absent.
-pub fn statements(
+pub(super) fn statements(
     data: Option<&Deprecations>,
     channels: &[String],
     installed: Option<&str>,

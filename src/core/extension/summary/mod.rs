@@ -9,7 +9,7 @@ use olm_api::{
 
 use crate::catalog::Deprecations;
 use crate::revision::{BundleRecord, States, bundle_version, states};
-use crate::status::extension::{paused, text};
+use crate::status::extension::text;
 use crate::status::{
     Note, Statement, copy_condition, extension_ready, find, object_set, put_ready,
     remove_condition, retrying, terminal,

@@ -110,6 +110,9 @@ fn what_a_tie_keeps_from_another_catalog_is_told() {
     assert!(text.starts_with("1.2.0 is available, but its catalog, c, has a lower"), "{text}");
     let (code, ..) = told(&[catalog("a", 0, &one), catalog("b", 0, &unlinked)]);
     assert_eq!(code, "NotSuccessor");
+    let (code, _, text) = told(&[catalog("a", 0, &one), catalog("b", 0, &other), down("c", 0)]);
+    assert_eq!(code, "AmbiguousCatalogs", "{text}");
+    assert!(text.contains("catalogs a and b have the same priority"), "{text}");
     // One that cannot be read does not hide what holds the others.
     let major = Fixture::chain(&["1.0.0", "2.0.0"]).content();
     let (code, ..) = told(&[catalog("a", 0, &major), down("b", 0)]);

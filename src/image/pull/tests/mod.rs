@@ -317,18 +317,26 @@ async fn broken_download_is_taken_up_again(#[case] honors_range: bool) {
 
 // As on a cluster whose mirrors replace their source: nobody but a mirror was asked.
 #[rstest]
-#[case::absent(404, true)]
-#[case::busy(429, false)]
+#[case::absent([404, 404], true)]
+#[case::busy([404, 429], false)]
+#[case::busy_before_one_without_it([429, 404], false)]
 #[tokio::test]
-async fn of_a_blocked_registry_the_mirror_decides(#[case] status: u16, #[case] absent: bool) {
-    let mirror = serve(move |request| match request.path.as_str() {
-        "/v2/" => answer(200, ""),
-        _ => answer(status, "").with("Retry-After", "86400"),
+async fn of_a_blocked_registry_the_mirrors_decide(
+    #[case] statuses: [u16; 2],
+    #[case] absent: bool,
+) {
+    let mirrors = statuses.map(|status| {
+        serve(move |request| match request.path.as_str() {
+            "/v2/" => answer(200, ""),
+            _ => answer(status, "").with("Retry-After", "86400"),
+        })
     });
-    let scene = scene(&mirror);
+    let scene = scene(&mirrors[0]);
     let text = format!(
         "[[registry]]\nlocation = \"origin.lab\"\nblocked = true\n\
-         [[registry.mirror]]\nlocation = \"{mirror}\"\ninsecure = true\n"
+         [[registry.mirror]]\nlocation = \"{}\"\ninsecure = true\n\
+         [[registry.mirror]]\nlocation = \"{}\"\ninsecure = true\n",
+        mirrors[0], mirrors[1]
     );
     std::fs::write(&scene.puller.config.registries.file, text).unwrap();
     let error = scene.puller.probe(&"origin.lab/r:t".parse().unwrap()).await.unwrap_err();
