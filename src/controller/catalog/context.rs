@@ -10,7 +10,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::CatalogError;
 use super::plan::{CatalogFailure, Memory};
-use super::registry::blocking;
 use super::store::{Store, StoreError};
 use super::turns::Turns;
 use crate::backoff::FIRST_DELAY_CATALOG;
@@ -148,4 +147,10 @@ impl Context {
         let content = self.store.content_of(catalog);
         content.is_some_and(|content| content.origin().reference == image)
     }
+}
+
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CatalogError> {
+    tokio::task::spawn_blocking(work).await.map_err(CatalogError::Interrupted)
 }

@@ -19,12 +19,12 @@ use olm_core::error::Chain;
 use olm_core::status::is_true;
 use tokio::sync::Notify;
 
-use super::context::Context;
+use super::context::{Context, blocking};
 use super::download::CatalogServer;
 use super::error::CatalogError;
 use super::garbage;
 use super::newer::{restore, unpacked};
-use super::registry::{Registry, blocking, origin};
+use super::registry::{Registry, origin};
 use super::store::Blob;
 use crate::backoff::{Backoff, FIRST_DELAY_CATALOG, MAX_DELAY};
 use crate::by_key::ByKey;

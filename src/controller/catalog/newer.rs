@@ -17,10 +17,10 @@ use olm_core::catalog::template;
 use olm_core::error::quote;
 use olm_image::{ImageRef, Resolved};
 
-use super::context::Context;
+use super::context::{Context, blocking};
 use super::error::CatalogError;
 use super::plan::{Wanted, digest_of, repository_of, waiting};
-use super::registry::{Registry, blocking};
+use super::registry::Registry;
 use super::store::{StoreError, whole_seconds};
 use super::taken::{Known, Looked};
 use crate::cluster::RequestError;

@@ -11,7 +11,7 @@ use olm_core::catalog::read;
 use olm_image::{ImageRef, PullError, Puller, Resolved, pull_catalog};
 use tokio::time::{Instant, sleep};
 
-use super::context::Context;
+use super::context::{Context, blocking};
 use super::error::CatalogError;
 use super::store::{Blob, Origin, Staged, whole_seconds};
 use crate::cluster::{RequestError, retry_after};
@@ -185,12 +185,6 @@ pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timest
         reference: reference.to_owned(),
         unpacked: whole_seconds(unpacked),
     }
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, CatalogError> {
-    tokio::task::spawn_blocking(work).await.map_err(CatalogError::Interrupted)
 }
 
 #[cfg(test)]

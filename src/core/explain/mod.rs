@@ -22,11 +22,11 @@ mod what_if;
 #[cfg(test)]
 mod tests;
 
-pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
+pub use finding::{Broken, CatalogReason, EdgeKind, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
 pub use model::{
     Asked, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen, ClassicAccount,
-    Deprecated, EdgeAccount, EdgeKind,
+    Deprecated, EdgeAccount,
 };
 pub use report::{Headline, Report};
 

@@ -6,8 +6,8 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::finding::{CatalogReason, Reason};
-use crate::resolve::{ClassicStep, Edge, Installed};
+use super::finding::{CatalogReason, EdgeKind, Reason};
+use crate::resolve::{ClassicStep, Installed};
 
 /// What OLM Classic would do in one channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -227,39 +227,4 @@ pub struct EdgeAccount<'a> {
     /// Why a range is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-/// The kinds of edges.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    JsonSchema,
-    strum::Display,
-    strum::IntoStaticStr,
-)]
-#[serde(rename_all = "camelCase")]
-#[strum(serialize_all = "camelCase")]
-pub enum EdgeKind {
-    /// From the one bundle it replaces.
-    Replaces,
-    /// From a bundle it skips.
-    Skips,
-    /// From every version in a range.
-    SkipRange,
-}
-
-impl From<Edge<'_>> for EdgeKind {
-    fn from(edge: Edge<'_>) -> Self {
-        match edge {
-            Edge::Replaces(_) => Self::Replaces,
-            Edge::Skips(_) => Self::Skips,
-            Edge::SkipRange(_) => Self::SkipRange,
-        }
-    }
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use olm_api::keys::property;
 use serde_json::json;
 
-use super::constraint::Verdict;
+use super::verdict::Verdict;
 use crate::catalog::{
     Constraint, Declared, Demand, Facts, GroupVersionKind, Property, Steps, packages,
 };

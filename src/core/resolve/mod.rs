@@ -20,6 +20,7 @@ mod fit;
 mod policy;
 mod update;
 mod validate;
+mod verdict;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -392,13 +392,17 @@ fn modules_use_each_other_in_one_direction() {
     assert_eq!(origins(&files)[&path("x::Z")], path("x::y::Z"));
     assert!(!origins(&files).contains_key(&path("x::Debug")));
 
-    let mut modules = 0;
+    let (mut modules, mut found) = (0, BTreeMap::new());
     for folder in ["src/core", "src/cluster", "src/image", "src/controller", "src/cli"] {
         for (path, uses) in uses(folder) {
             modules += uses.len();
-            assert_eq!(circles(&uses), [], "in {folder}/{}", path.join("/"));
+            let circles = circles(&uses);
+            let circles: Vec<_> = circles.iter().map(|it| format!("{it:?}")).collect();
+            found.insert(format!("{folder}/{}", path.join("/")), circles);
         }
     }
+    found.retain(|_, circles| !circles.is_empty());
+    assert_eq!(found, BTreeMap::new());
     assert!(modules > 400, "only {modules} modules were found");
 }
 

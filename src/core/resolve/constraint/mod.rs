@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::environment::ProviderOrigin;
+pub use super::verdict::Verdict;
 use crate::catalog::GroupVersionKind;
 pub(in crate::resolve) use text::Items;
 
@@ -50,21 +51,6 @@ pub struct Node {
     /// What the constraint requires.
     #[serde(flatten)]
     pub test: Test,
-}
-
-/// Whether a constraint is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "ConstraintVerdict")]
-pub enum Verdict {
-    /// The constraint is met.
-    Met,
-    /// The constraint is not met.
-    Unmet,
-    /// What it depends on could not be read.
-    Unknown,
-    /// What it depends on was not given.
-    // It excludes nothing, see `Knowledge::NotTold`.
-    NotJudged,
 }
 
 /// What a node of a constraint requires.
