@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::Reason;
-use olm_core::status::extension::{Catalogs, Outcome, Pass, summarize};
+use olm_core::extension::summary::{Catalogs, Outcome, Pass, summarize};
 use olm_core::status::{
     Note, Statement, catalog, catalog_ready, object_set, object_set_ready, put_ready,
     removal_blocked, retrying, terminal,
