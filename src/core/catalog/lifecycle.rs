@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use itertools::Itertools as _;
 use jiff::civil::Date;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,7 +107,7 @@ impl Lifecycle {
 
     fn phase(&self, today: Date) -> String {
         let mut last = None;
-        for (name, start, end) in self.days() {
+        for (name, start, end) in self.days().sorted_by_key(|(_, start, _)| *start) {
             if today < start {
                 return format!("{name} from {start}");
             }
@@ -132,8 +133,9 @@ mod tests {
         let phase = |name: &str, start: &str, end: &str| json!({"name": name, "startDate": start, "endDate": end, "more": 1});
         json!({"schema": SCHEMA, "package": "pot", "more": 1, "versions": [
             {"name": "4.17", "more": 1,
-                "phases": [phase("Full support", "2024-10-01", "2025-05-25"),
-                    phase("Maintenance support", "2025-05-26", "2026-04-01")],
+                // Their order is the author's.
+                "phases": [phase("Maintenance support", "2025-05-26", "2026-04-01"),
+                    phase("Full support", "2024-10-01", "2025-05-25")],
                 "platformCompatibility": [{"name": "openshift", "versions": ["4.17", "4.18"]}]},
             {"name": "4.18", "phases": [phase("Full support", "", "")]}]})
     }
