@@ -291,6 +291,10 @@ impl Collector<'_> {
         let (on, verbs) =
             ((&*resource.group, &*resource.plural), LEAVING_VERBS.iter().chain(stays));
         self.into.needed.allow(namespace, verbs, on, Some(object.name()));
+        if resource.group == OPENSHIFT_RBAC {
+            let behind = (RBAC, &*resource.plural);
+            self.into.needed.allow(namespace, LEAVING_VERBS, behind, Some(object.name()));
+        }
     }
 
     fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
