@@ -169,6 +169,11 @@ fn digest(image: &str) -> &str {
     image.split_once('@').map_or("", |(_, digest)| digest)
 }
 
+/// Returns what tells the content of an image: its digest, if it has one.
+fn content(image: &str) -> &str {
+    Some(digest(image)).filter(|digest| !digest.is_empty()).unwrap_or(image)
+}
+
 /// The comparison of the installed bundle with the locked one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "lowercase")]
@@ -194,7 +199,7 @@ fn verdict(locked: &Locked, now: Option<&Locked>) -> Verdict {
     match order {
         Ordering::Less => Verdict::Behind,
         Ordering::Greater => Verdict::Ahead,
-        Ordering::Equal if digest(&now.image) == digest(&locked.image) => Verdict::Same,
+        Ordering::Equal if content(&now.image) == content(&locked.image) => Verdict::Same,
         Ordering::Equal => Verdict::OtherImage,
     }
 }
@@ -401,6 +406,9 @@ mod tests {
             let found = verdict(&lock, Some(&locked(&version, &image)));
             assert_eq!(format!("{found:?}"), want, "{name}");
         }
+        let tagged = ["r.io/p:1", "r.io/p:2"].map(|image| locked("1.10.0", image));
+        assert_eq!(verdict(&tagged[0], Some(&tagged[0])), Verdict::Same);
+        assert_eq!(verdict(&tagged[0], Some(&tagged[1])), Verdict::OtherImage);
     }
 
     #[test]
