@@ -192,8 +192,21 @@ fn is_dependency(subscription: &Object) -> bool {
     subscription.name() == format!("{name}-{channel}-{source}-{namespace}")
 }
 
-/// Returns the version in the name of a bundle.
+/// Returns the version in the name of a bundle: behind the first point that one stands behind.
 fn of_name(name: &str) -> Option<&str> {
-    let version = name.split_once(".v").or_else(|| name.split_once('.'))?.1;
-    version.parse::<Version>().is_ok().then_some(version)
+    let parts = name.match_indices('.').filter_map(|(at, _)| name.get(at + 1..));
+    let mut versions = parts.map(|part| part.strip_prefix('v').unwrap_or(part));
+    versions.find(|version| version.parse::<Version>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_stands_behind_a_point_of_the_name() {
+        let found = ["etcd.v0.9.4", "etcd.0.9.4", "kube.vault.v1.2.3", "etcd", "etcd.latest"];
+        let want = [Some("0.9.4"), Some("0.9.4"), Some("1.2.3"), None, None];
+        assert_eq!(found.map(of_name), want);
+    }
 }
