@@ -169,8 +169,8 @@ fn digest(image: &str) -> &str {
     image.split_once('@').map_or("", |(_, digest)| digest)
 }
 
-/// Returns what tells the content of an image: its digest, if it has one.
-fn content(image: &str) -> &str {
+/// Returns what identifies the content of an image: its digest, or without one the whole reference.
+fn content_id(image: &str) -> &str {
     Some(digest(image)).filter(|digest| !digest.is_empty()).unwrap_or(image)
 }
 
@@ -199,7 +199,7 @@ fn verdict(locked: &Locked, now: Option<&Locked>) -> Verdict {
     match order {
         Ordering::Less => Verdict::Behind,
         Ordering::Greater => Verdict::Ahead,
-        Ordering::Equal if content(&now.image) == content(&locked.image) => Verdict::Same,
+        Ordering::Equal if content_id(&now.image) == content_id(&locked.image) => Verdict::Same,
         Ordering::Equal => Verdict::OtherImage,
     }
 }

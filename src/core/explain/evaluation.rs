@@ -296,7 +296,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
         if !findings.is_empty() {
             return findings;
         }
-        // Nothing is preferred to it: that something better does not fit is no reason to go back.
+        // Nothing is preferred to it: a better bundle that does not fit is not a reason to go back.
         let error = resolution.result.as_ref().err();
         if error.is_some_and(|error| error.ending() == Ending::ValidationFailed) {
             let from = self.query.installed_version().map(VersionRelease::recorded);

@@ -145,7 +145,7 @@ impl Policy {
             approved: read(annotations, policy::APPROVE, approval)?,
             paused: word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false),
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
-            accepted_image: read(annotations, policy::ACCEPT_IMAGE, image_digest)?,
+            accepted_image: read(annotations, policy::ACCEPT_IMAGE, accepted_image)?,
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
             reverts: switch(annotations, policy::ON_FAILURE, ["Rollback", "Keep"])?
                 .unwrap_or(false),
@@ -210,15 +210,16 @@ fn approval(text: &str) -> Result<Approval, ValueError> {
         Some((approved, plan)) => (approved, Some(plan)),
         None => (text, None),
     };
-    Ok(Approval { version: version(approved)?, plan: plan.map(plan_digest).transpose()? })
+    Ok(Approval { version: version(approved)?, plan: plan.map(approved_plan).transpose()? })
 }
 
-fn image_digest(text: &str) -> Result<String, ValueError> {
+fn accepted_image(text: &str) -> Result<String, ValueError> {
     let known = is_digest(text, "sha256", 64) || is_digest(text, "sha512", 128);
-    one_of(text, known.then(|| text.to_owned()), "a digest, sha256: and 64 hexadecimal digits")
+    let must_be = "a digest: sha256: and 64 hexadecimal digits, or sha512: and 128";
+    one_of(text, known.then(|| text.to_owned()), must_be)
 }
 
-fn plan_digest(text: &str) -> Result<String, ValueError> {
+fn approved_plan(text: &str) -> Result<String, ValueError> {
     let known = is_digest(text, "sha256", 64);
     one_of(text, known.then(|| text.to_owned()), "sha256: and 64 hexadecimal digits")
 }

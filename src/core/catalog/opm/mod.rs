@@ -271,7 +271,7 @@ impl Semver {
                 }
             }
         }
-        // As in opm, a candidate before 0.0.0 is no default.
+        // As opm does: a candidate channel that begins before 0.0.0 never becomes the default.
         let is_least = |version: &Version| {
             (version.major, version.minor, version.patch) == (0, 0, 0)
                 && !version.prerelease.is_empty()

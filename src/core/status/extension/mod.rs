@@ -1,4 +1,4 @@
-//! What several say of a `ClusterExtension`.
+//! Texts about a `ClusterExtension` that more than one module uses, and its condition `Paused`.
 
 use olm_api::conditions::{Reason, types};
 
