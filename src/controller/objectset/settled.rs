@@ -33,7 +33,7 @@ impl Context {
         account: (&Account, &Client),
     ) -> Option<Settled> {
         let (uid, name) = (set.uid()?, set.name_any());
-        let basis = self.basis(set, account.0)?;
+        let basis = self.basis(set, account.0).await?;
         let files = self.settings.settled.load(&uid, &basis).ok()??;
         let record: Record = serde_json::from_slice(files.get(FILE)?).ok()?;
         let objects = record.objects();
@@ -57,7 +57,7 @@ impl Context {
 
     /// Writes down that all of a revision is applied and ready.
     pub(super) async fn note_settled(&self, set: &ClusterObjectSet, account: &Account) {
-        let (Some(uid), Some(basis)) = (set.uid(), self.basis(set, account)) else { return };
+        let (Some(uid), Some(basis)) = (set.uid(), self.basis(set, account).await) else { return };
         let generation = set.metadata.generation.unwrap_or_default();
         let record = self.applied.record_of((&uid, generation), object_count(set));
         let Some(record) = record.and_then(|record| serde_json::to_vec(&record).ok()) else {
@@ -90,7 +90,7 @@ impl Context {
 
     /// Returns a value for everything except the objects that the result for a revision depended
     /// on; nothing if it has not succeeded, or its content may have changed.
-    fn basis(&self, set: &ClusterObjectSet, account: &Account) -> Option<Digest> {
+    async fn basis(&self, set: &ClusterObjectSet, account: &Account) -> Option<Digest> {
         let phases = &set.status.as_ref()?.observed_phases;
         if !has_succeeded(set) || !has_finalizer(set) || phases.is_empty() {
             return None;
@@ -102,7 +102,7 @@ impl Context {
         let basis = (
             BUILD.to_string(),
             (set.uid(), owner_name(set), account.user()),
-            (self.contents.origin_now(set)?, phases, archived),
+            (self.contents.origin_listed(set).await?, phases, archived),
         );
         Some(Digest::sha256(&serde_json::to_vec(&basis).ok()?))
     }

@@ -16,7 +16,7 @@ use olm_cluster::{Content, Secrets};
 use olm_core::revision::referenced_secrets;
 
 use crate::by_key::ByKey;
-use crate::cluster::version;
+use crate::cluster::{is_complete, version};
 
 /// Most memory that all of it may take; what has no room is read in each reconcile.
 const MAX_BYTES: usize = 32 << 20;
@@ -53,8 +53,15 @@ impl KeptContents {
         (kept.origin == origin).then(|| Arc::clone(&kept.content))
     }
 
+    /// Returns the present origin of a revision's content. At the start of the process this waits
+    /// a while for the watch.
+    pub async fn origin_listed(&self, set: &ClusterObjectSet) -> Option<Origin> {
+        is_complete(&self.secrets).await;
+        self.origin_now(set)
+    }
+
     /// Returns the present origin of a revision's content, from the watch.
-    pub fn origin_now(&self, set: &ClusterObjectSet) -> Option<Origin> {
+    fn origin_now(&self, set: &ClusterObjectSet) -> Option<Origin> {
         self.origin(set, |name| {
             let place = ObjectRef::new(name).within(&self.system_namespace);
             version(&self.secrets.get(&place)?.metadata)
@@ -114,6 +121,7 @@ impl KeptContents {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
     use kube::runtime::reflector;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
@@ -161,5 +169,19 @@ mod tests {
         let elsewhere = revision("theirs");
         kept.keep(&elsewhere, &secrets, &content);
         assert!(kept.get(&elsewhere).is_none(), "read as the account");
+    }
+
+    // ours: a controller that starts again does not read what rolled out because a list is late
+    #[tokio::test]
+    async fn the_first_list_of_secrets_is_waited_for() {
+        let (store, mut writer) = reflector::store();
+        let (kept, set) = (KeptContents::new("olm".to_owned(), store), revision("olm"));
+        let mut origin = std::pin::pin!(kept.origin_listed(&set));
+        assert!(origin.as_mut().now_or_never().is_none(), "nothing was listed");
+        let metadata = serde_json::from_value(secret("5")).unwrap();
+        for event in [Event::Init, Event::InitApply(metadata), Event::InitDone] {
+            writer.apply_watcher_event(&event);
+        }
+        assert_eq!(origin.await, Some((Some(1), vec!["5/u".to_owned()])));
     }
 }
