@@ -160,7 +160,7 @@ test-control-plane: built ## Run the tests on a real kube-apiserver, etcd and re
 # Tests that wait for many minutes have their own targets. The short form has one test of each kind; the
 # other tests of manifests are in `make test-image`.
 LONG := --skip releases:: --skip classic::itself --skip under_load_fail_no_request
-SOME := takeover:: catalog_holds:: crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence:: a_roll_out_that_fails
+SOME := takeover:: content_that_takes_something_away crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence:: a_roll_out_that_fails
 
 .PHONY: test-full
 test-full: built $(if $(SHORT),,chart) ## Run the tests about time, size, another installer or another release (two hours; SHORT=1: a selection, minutes)
