@@ -27,7 +27,9 @@ use crate::credentials::GlobalPullSecret;
 use crate::gate::Manage;
 use crate::tls;
 pub use value::*;
-use value::{CERT_MANAGER_GATE, KLOG, SERVICE_CA_GATE, bytes, duration, listen_address, words};
+use value::{
+    CERT_MANAGER_GATE, KLOG, SERVICE_CA_GATE, bytes, duration, gates, listen_address, words,
+};
 
 /// Heading of the flags that few installations set.
 const RARE: &str = "Rarely needed";
@@ -326,8 +328,8 @@ pub struct Args {
     pub logtostderr: Vec<String>,
 
     /// Feature gates, as Name=true|false; repeatable.
-    #[arg(long, value_delimiter = ',')]
-    pub feature_gates: Vec<GateSetting>,
+    #[arg(long, value_parser = gates)]
+    pub feature_gates: Vec<Gates>,
 
     /// Verbosity: 0 info, 1 to 3 debug, 4 and more trace.
     #[arg(short = 'v', long, default_value_t = 0)]
@@ -363,7 +365,7 @@ impl Args {
 
     /// Returns the last value of the flag for a feature gate.
     fn gate(&self, name: &str) -> Option<bool> {
-        Some(self.feature_gates.iter().rev().find(|gate| gate.name == name)?.on)
+        Some(self.feature_gates.iter().flatten().rev().find(|gate| gate.name == name)?.on)
     }
 
     /// Returns the issuer of the certificates of webhook servers.

@@ -128,7 +128,8 @@ fn certificate_without_key_is_refused() {
 fn the_last_word_on_a_gate_counts() {
     let args = parsed(&[
         "--feature-gates=DeploymentConfig=true, DeploymentConfig=False",
-        "--feature-gates=BundleReleaseSupport=1",
+        "--feature-gates=BundleReleaseSupport=1,",
+        "--feature-gates=",
     ]);
     assert!(!args.is_on(FeatureGate::DeploymentConfig));
     assert!(args.is_on(FeatureGate::BundleReleaseSupport));

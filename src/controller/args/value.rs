@@ -95,6 +95,9 @@ pub struct GateSetting {
     pub on: bool,
 }
 
+/// Those of one flag.
+pub type Gates = Vec<GateSetting>;
+
 /// Gates of upstream that are settings here.
 pub(super) const BOXCUTTER_GATE: &str = "BoxcutterRuntime";
 pub(super) const CERT_MANAGER_GATE: &str = "WebhookProviderCertManager";
@@ -157,6 +160,11 @@ impl FromStr for GateSetting {
         };
         Ok(Self { name: name.trim().to_owned(), on })
     }
+}
+
+/// Reads feature gates joined by commas; empty parts count for nothing, as in Go.
+pub(super) fn gates(text: &str) -> Result<Gates, String> {
+    text.split(',').filter(|part| !part.trim().is_empty()).map(str::parse).collect()
 }
 
 /// Takes the words that stand for the variants of `T`.

@@ -15,7 +15,7 @@ impl Args {
                 warnings.push(format!("feature gate {name} is accepted and ignored: {reason}"));
             }
         }
-        for gate in self.feature_gates.iter().filter(|gate| !gate.is_known()) {
+        for gate in self.feature_gates.iter().flatten().filter(|gate| !gate.is_known()) {
             warnings.push(format!("feature gate {} is not known, and ignored", gate.name));
         }
         let note = self.tls().ok().and_then(|offer| offer.note).unwrap_or_default();
