@@ -6,6 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::keys::{label, name};
 use olm_core::extension::holds::advice;
 use olm_core::guard::{Policy, in_force};
@@ -165,9 +166,10 @@ fn controller_rights(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 
 fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let mut rows = Vec::new();
-    for published in facts.items::<Value>(facts::CONFIG)? {
-        let namespace = published["metadata"]["namespace"].as_str().unwrap_or_default();
-        let text = published["data"][KEY].as_str().unwrap_or_default();
+    for published in facts.of_controllers::<ConfigMap>(facts::CONFIG)? {
+        let namespace = published.namespace().unwrap_or_default();
+        let text = published.data.as_ref().and_then(|data| data.get(KEY));
+        let text = text.map_or("", String::as_str);
         let Ok(settings) = ControllerSettings::from_yaml(text) else {
             let text = format!("ConfigMap {namespace}/{} cannot be read", name::CONTROLLER_CONFIG);
             let hint = format!(
@@ -201,7 +203,7 @@ fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let now = facts.server_time.unwrap_or(facts.now);
     let mut rows = Vec::new();
     for lease in facts::LEASES {
-        let found: Vec<Lease> = facts.items(lease)?;
+        let found: Vec<Lease> = facts.of_controllers(lease)?;
         if found.is_empty() {
             rows.push(Row::warning(format!("{lease}: no process has held it yet"), ""));
         }
@@ -388,6 +390,22 @@ mod tests {
         facts.answers.insert(second.to_owned(), Ok(json!({"items": []})));
         let rows = leases(&facts).unwrap();
         assert_eq!(rows[0], Row::ok(format!("{first}: h leads in n")));
+    }
+
+    // Whoever may write Leases or ConfigMaps in a namespace may give them any name.
+    #[test]
+    fn leases_and_settings_of_others_do_not_count() {
+        let of = |namespace: &str| json!({"metadata": {"namespace": namespace}});
+        let mut deployment = of("olm");
+        let args = json!(["--leader-elect", "--extension-lease=leases/l"]);
+        deployment["spec"]["template"]["spec"]["containers"] = json!([{"args": args}]);
+        let all = json!([of("olm"), of("leases"), of("tenant")]);
+        let mut facts = facts(facts::CONFIG, &all);
+        let count = |facts: &Facts| facts.of_controllers::<ConfigMap>(facts::CONFIG).unwrap().len();
+        assert_eq!(count(&facts), 3, "no controller is known");
+        let deployments = Ok(json!({"items": [deployment]}));
+        facts.answers.insert(facts::DEPLOYMENTS.to_owned(), deployments);
+        assert_eq!(count(&facts), 2);
     }
 
     #[test]

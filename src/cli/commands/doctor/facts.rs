@@ -1,6 +1,7 @@
 //! Answers of the API server by the name of the question; a refusal is an answer too.
 
 use jiff::fmt::rfc2822;
+use kube::ResourceExt;
 use olm_api::keys::name;
 use olm_cluster::{join_bounded, reviews};
 use olm_core::rbac::{Permissions, lines};
@@ -138,6 +139,21 @@ impl Facts {
         Ok(named.map(str::to_owned).collect())
     }
 
+    /// Returns those of the items that belong to a controller, by their namespace: anyone may give an
+    /// object of his own the same name. All of them where no controller is known.
+    pub(super) fn of_controllers<T: DeserializeOwned + ResourceExt>(
+        &self,
+        name: &str,
+    ) -> Result<Vec<T>, Refusal> {
+        let mut items: Vec<T> = self.items(name)?;
+        let deployments: Vec<Value> = self.items(DEPLOYMENTS).unwrap_or_default();
+        let places: BTreeSet<_> = deployments.iter().flat_map(places).collect();
+        items.retain(|item| {
+            places.is_empty() || item.namespace().is_some_and(|it| places.contains(it.as_str()))
+        });
+        Ok(items)
+    }
+
     /// Asks what the accounts of the controllers lack of what they need.
     async fn rights(&self, client: &Client) -> Result<Value, Refusal> {
         let mut needed = BTreeMap::<Account, Permissions>::new();
@@ -181,6 +197,17 @@ impl Facts {
             .collect::<Result<_, _>>()
             .map_err(|error| Refusal::Failed(format!("{name}: {error}")))
     }
+}
+
+/// Returns the namespaces of a controller's Deployment and of the leases that it is told to use.
+fn places(deployment: &Value) -> impl Iterator<Item = &str> {
+    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
+    let leases = args.into_iter().flatten().filter_map(|arg| {
+        let (flag, place) = arg.as_str()?.split_once('=')?;
+        let is_lease = matches!(flag, "--extension-lease" | "--catalog-lease");
+        place.split_once('/').filter(|_| is_lease).map(|(namespace, _)| namespace)
+    });
+    deployment["metadata"]["namespace"].as_str().into_iter().chain(leases)
 }
 
 /// Returns the account of a controller's Deployment, and what it needs.
