@@ -143,10 +143,12 @@ impl Attempt<'_> {
         let answer = answer.ok_or(ContentError::Pulling(text))?;
         ctx.kept.pull_state.end(&name, answer.is_err());
         answer?;
-        if let Err(error) = ctx.bundles.retain(&name, &self.in_use(resolved)) {
+        let (cache, digest) = (ctx.bundles.clone(), resolved.digest().clone());
+        let (bundles, owner, used) = (cache.clone(), name.clone(), self.in_use(resolved));
+        let retained = tokio::task::spawn_blocking(move || bundles.retain(&owner, &used));
+        if let Ok(Err(error)) = retained.await {
             tracing::warn!(%error, "superseded bundles stay on disk");
         }
-        let (cache, digest) = (ctx.bundles.clone(), resolved.digest().clone());
         let turn = ctx.turns.wait(cache.bytes(&name, &digest)).await;
         let read = tokio::task::spawn_blocking(move || {
             let files = cache.load(&name, &digest).map_err(PullError::Store)?;

@@ -139,7 +139,9 @@ impl Removal<'_> {
                     .await
                     .map_err(ExtensionError::finalizer)?;
                 // That it fails costs some disk, nothing else.
-                if let Err(error) = ctx.bundles.remove_owner(&name) {
+                let (bundles, owner) = (ctx.bundles.clone(), name.clone());
+                let gone = tokio::task::spawn_blocking(move || bundles.remove_owner(&owner));
+                if let Ok(Err(error)) = gone.await {
                     tracing::warn!(error = %Chain(&error), "unpacked bundles not removed");
                 }
                 let removed = ctx.reconciler.remove_finalizers(extension, &OURS).await;
@@ -230,7 +232,9 @@ pub(super) async fn forget_gone_bundles(ctx: &Context) {
         return;
     }
     let names = extensions.state().iter().map(|one| one.name_any()).collect();
-    if let Err(error) = ctx.bundles.retain_owners(&names) {
+    let bundles = ctx.bundles.clone();
+    let removed = tokio::task::spawn_blocking(move || bundles.retain_owners(&names));
+    if let Ok(Err(error)) = removed.await {
         tracing::warn!(error = %Chain(&error), "unpacked bundles of removed extensions remain on disk");
     }
 }

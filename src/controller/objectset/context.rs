@@ -163,7 +163,8 @@ impl Context {
         let uid = set.uid().unwrap_or_default();
         self.applied.forget(&uid);
         // What stays counts for nobody.
-        drop(self.settings.settled.remove_owner(&uid));
+        let (cache, owner) = (self.settings.settled.clone(), uid);
+        drop(tokio::task::spawn_blocking(move || cache.remove_owner(&owner)));
         self.contents.forget(set);
         self.reconciler.forget(set);
     }

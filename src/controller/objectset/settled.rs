@@ -34,7 +34,9 @@ impl Context {
     ) -> Option<Settled> {
         let (uid, name) = (set.uid()?, set.name_any());
         let basis = self.basis(set, account.0).await?;
-        let files = self.settings.settled.load(&uid, &basis).ok()??;
+        let (cache, owner) = (self.settings.settled.clone(), uid.clone());
+        let read = tokio::task::spawn_blocking(move || cache.load(&owner, &basis));
+        let files = read.await.ok()?.ok()??;
         let record: Record = serde_json::from_slice(files.get(FILE)?).ok()?;
         let objects = record.objects();
         if objects.len() != object_count(set) {
@@ -82,7 +84,9 @@ impl Context {
         if crate::cluster::is_complete(&self.revisions).await {
             let revisions = self.revisions.state();
             let uids = revisions.iter().filter_map(|set| set.uid()).collect();
-            if let Err(error) = self.settings.settled.retain_owners(&uids) {
+            let cache = self.settings.settled.clone();
+            let removed = tokio::task::spawn_blocking(move || cache.retain_owners(&uids));
+            if let Ok(Err(error)) = removed.await {
                 tracing::debug!(%error, "records of removed revisions remain");
             }
         }
