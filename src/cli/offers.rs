@@ -18,6 +18,7 @@ use olm_core::catalog::{Content, Summary};
 use olm_core::extension::{KnownCatalog, Policy, Question};
 use olm_core::resolve::{Environment, Options, UpdatePolicy};
 use olm_core::selector::Selector;
+use olm_core::similar;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -194,9 +195,10 @@ impl Offers {
 pub(crate) fn near<'a>(word: &str, packages: &'a Packages) -> Vec<(&'a str, &'a str)> {
     let named = packages.iter().filter_map(|(catalog, blob)| {
         let name = blob["name"].as_str()?;
-        let distance = strsim::levenshtein(word, name);
         let begins = word.len() > 2 && name.starts_with(word);
-        (distance <= MAX_DISTANCE || begins).then_some((distance, name, catalog.as_str()))
+        let distance = similar::distance(word, name, MAX_DISTANCE);
+        let distance = distance.or_else(|| begins.then(|| name.len() - word.len()))?;
+        Some((distance, name, catalog.as_str()))
     });
     let mut near: Vec<_> = named.collect();
     near.sort_unstable();

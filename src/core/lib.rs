@@ -29,6 +29,7 @@ pub mod revision;
 pub mod rights;
 pub mod selector;
 pub mod settings;
+pub mod similar;
 pub mod status;
 pub mod strict_json;
 pub mod uninstall;

@@ -8,6 +8,7 @@ use super::model::{CatalogState, CatalogSummary};
 use crate::catalog::{Content, PackageIndex};
 use crate::resolve::{Catalog, CatalogError, CatalogProblem, Query, Resolution, Unavailability};
 use crate::selector::Selector;
+use crate::similar;
 
 /// The most similar package names that are listed.
 const MAX_SIMILAR: usize = 5;
@@ -110,8 +111,7 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
     fn similar(&self, wanted: &str) -> Vec<&'a str> {
         let packages = self.catalog.content.into_iter().flat_map(Content::packages);
         let mut similar: Vec<_> = packages
-            .map(|(name, _)| (strsim::levenshtein(wanted, name), name))
-            .filter(|(distance, _)| *distance <= 2)
+            .filter_map(|(name, _)| Some((similar::distance(wanted, name, 2)?, name)))
             .collect();
         similar.sort_unstable();
         similar.truncate(MAX_SIMILAR);

@@ -22,6 +22,7 @@ use crate::catalog::read::Meta;
 use crate::error::{Chain, quote};
 use crate::object::{Object, items};
 use crate::removed_apis::served_version;
+use crate::similar;
 
 /// Rules of catalogs that are about a bundle alone.
 #[rustfmt::skip]
@@ -114,10 +115,11 @@ pub fn doubts(bundle: &Bundle, files: &Files) -> Vec<String> {
 }
 
 fn misspelt(key: &str) -> Option<String> {
-    let distance =
-        |known: &&str| strsim::damerau_levenshtein(&known.to_lowercase(), &key.to_lowercase());
-    let near = ANNOTATIONS.into_iter().min_by_key(distance)?;
-    (near != key && distance(&near) <= NEAR).then(|| {
+    let lower = key.to_lowercase();
+    let distance = |known: &str| similar::distance(&known.to_lowercase(), &lower, NEAR);
+    let near = ANNOTATIONS.into_iter().filter_map(|known| Some((distance(known)?, known)));
+    let (_, near) = near.min()?;
+    (near != key).then(|| {
         let (key, near) = (quote(key), quote(near));
         format!("annotation {key} is not read; did you mean {near}")
     })

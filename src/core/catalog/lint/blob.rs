@@ -12,6 +12,7 @@ use crate::catalog::model::{Channel, Deprecations, SkipRangeText, schema};
 use crate::catalog::opm;
 use crate::catalog::read::Meta;
 use crate::error::{Chain, quote};
+use crate::similar;
 
 /// Prefix of the names of OLM's schemas.
 const RESERVED: &str = "olm.";
@@ -52,12 +53,11 @@ impl Linter {
                 Some(format!("{verb} makes content of it"));
         } else if name.starts_with(RESERVED) {
             let known = [schema::PACKAGE, schema::CHANNEL, schema::BUNDLE, schema::DEPRECATIONS];
-            let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
-            let near = known.into_iter().min_by_key(distance);
-            let near = near.filter(|known| distance(known) <= NEAR);
+            let distance = |known| Some((similar::distance(known, name, NEAR)?, known));
+            let near = known.into_iter().filter_map(distance).min();
             let text = format!("schema {} is reserved and unknown", quote(name));
             self.warning(origin, Rule::Schema, "/schema", text).hint =
-                near.map(|near| format!("did you mean {}", quote(near)));
+                near.map(|(_, near)| format!("did you mean {}", quote(near)));
         }
     }
 
