@@ -7,9 +7,11 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
+use axum::body::{Body, HttpBody as _};
+use futures::StreamExt as _;
 use olm_api::keys::label;
 use olm_core::catalog::Content;
-use olm_core::catalog::read::{self as blobs, Meta};
+use olm_core::catalog::read::{self as blobs, MAX_CATALOG_BYTES, Meta};
 use olm_core::error::Chain;
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
@@ -159,21 +161,25 @@ impl Catalogs {
             anyhow::bail!("error: received unexpected response status code {}", status.as_u16());
         }
         let transfer = Transfer::default();
-        let work = Box::pin(read(response, &transfer));
+        let body = Body::new(reqwest::Body::from(response));
+        let work = Box::pin(read(body, &transfer));
         during(&format!("reading {url}"), &transfer, work).await.context("error performing request")
     }
 }
 
-/// Reads a response as text, and counts.
-pub(crate) async fn read(
-    mut response: reqwest::Response,
-    transfer: &Transfer,
-) -> reqwest::Result<String> {
-    transfer.total.store(response.content_length().unwrap_or(0), Ordering::Relaxed);
+/// Reads the body of a response as text, and counts; fails beyond the size of the largest catalog.
+pub(crate) async fn read(body: Body, transfer: &Transfer) -> anyhow::Result<String> {
+    let most = MAX_CATALOG_BYTES;
+    transfer.total.store(body.size_hint().exact().unwrap_or(0), Ordering::Relaxed);
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let arrived = chunk.len() as u64;
-        transfer.done.fetch_add(arrived, Ordering::Relaxed);
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        // Its own text only repeats that of its cause.
+        let chunk = chunk.map_err(|error| anyhow::anyhow!(error.into_inner()))?;
+        let arrived = transfer.done.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        if arrived.saturating_add(chunk.len() as u64) > most {
+            anyhow::bail!("the server answers with more than {most} bytes");
+        }
         bytes.extend_from_slice(&chunk);
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -267,6 +273,8 @@ fn collect(root: &Path, path: &Path, files: &mut FileList) -> anyhow::Result<()>
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
     use crate::fixture::cases;
 
@@ -276,6 +284,21 @@ mod tests {
         for (case, (text, name, priority, place)) in cases::<Case>("catalog_flags") {
             assert_eq!(text.parse(), Ok(CatalogFlag { name, priority, place }), "{case}");
         }
+    }
+
+    // catalogs.md 5.8: nothing is read without a limit.
+    #[tokio::test]
+    async fn an_answer_may_be_as_large_as_a_catalog() {
+        let body = || Body::from_stream(futures::stream::iter([Ok::<_, io::Error>("a"), Ok("b")]));
+        assert_eq!(read(body(), &Transfer::default()).await.unwrap(), "ab");
+        let transfer = Transfer::default();
+        transfer.done.store(MAX_CATALOG_BYTES - 1, Ordering::Relaxed);
+        let error = read(body(), &transfer).await.unwrap_err();
+        assert_eq!(error.to_string(), "the server answers with more than 2147483648 bytes");
+        let broken =
+            Body::from_stream(futures::stream::iter([Err::<&str, _>(kube::Error::TlsRequired)]));
+        let error = read(broken, &Transfer::default()).await.unwrap_err();
+        assert!(error.chain().any(|cause| cause.is::<kube::Error>()), "{error:?}");
     }
 
     #[test]

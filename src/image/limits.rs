@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use olm_core::catalog::read::MAX_CATALOG_BYTES;
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -101,7 +103,7 @@ impl Limits {
             names: 64 << 20,
             steps: 50_000_000,
             file: 512 * MIB,
-            kept: 2 * GIB,
+            kept: MAX_CATALOG_BYTES,
             kept_files: 100_000,
             pull: Duration::from_mins(10),
         }

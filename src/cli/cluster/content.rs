@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use axum::body::Body as Answer;
 use clap::Args;
 use futures::future;
 use http::HeaderMap;
@@ -234,8 +235,8 @@ impl CatalogTransport {
             let request = http::Request::get(service.proxy_path()).body(Body::empty())?;
             let response = self.client.send(request).await.context("error performing request")?;
             let (status, etag) = (response.status(), tag(response.headers()));
-            let bytes = response.into_body().collect_bytes().await?;
-            return Ok((status, etag, String::from_utf8(bytes.to_vec()).context(UNREADABLE)?));
+            let text = catalogs::read(Answer::new(response.into_body()), transfer).await?;
+            return Ok((status, etag, text));
         }
         let mut response = self.http.get(url.clone()).send().await;
         let is_untrusted =
@@ -247,7 +248,8 @@ impl CatalogTransport {
         }
         let response = response.context("error performing request")?;
         let (status, etag) = (response.status(), tag(response.headers()));
-        let text = catalogs::read(response, transfer).await;
+        let body = Answer::new(reqwest::Body::from(response));
+        let text = catalogs::read(body, transfer).await;
         Ok((status, etag, text.context("error performing request")?))
     }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
-use olm_core::catalog::read::{MAX_BLOB_BYTES, Meta, Reason};
+use olm_core::catalog::read::{MAX_BLOB_BYTES, MAX_CATALOG_BYTES, Meta, Reason};
 use olm_core::error::quote;
 use olm_image::Proxies;
 use reqwest::StatusCode;
@@ -27,7 +27,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_mins(1);
 /// or when all of it takes so long.
 const WHOLE: Duration = Duration::from_mins(15);
-const MAX_BODY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Why nothing came of a download when the process stops.
 pub const INTERRUPTED: &str = "the download was interrupted";
@@ -142,7 +141,7 @@ impl CatalogServer {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| io::Error::other(cause(&error)))?;
             total += chunk.len() as u64;
-            if total > MAX_BODY_BYTES {
+            if total > MAX_CATALOG_BYTES {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
             file = tokio::task::spawn_blocking(move || file.write_all(&chunk).map(|()| file))

@@ -31,6 +31,8 @@ use window::Window;
 pub use error::{Position, ReadError, Reason};
 pub use size::{PackageSizes, PackageTooLarge};
 
+/// Most bytes of one catalog, of an image or as a server has it (catalogs.md 4.3, 5.8).
+pub const MAX_CATALOG_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Largest file that is read, in bytes (catalogs.md 5.8).
 pub const MAX_FILE_BYTES: usize = 512 * 1024 * 1024;
 /// Largest blob, in bytes of its canonical form (catalogs.md 5.8).
