@@ -237,9 +237,11 @@ impl Session {
                     return Ok(response);
                 }
                 // The token may have expired, or the registry requires a wider one; one retry is
-                // enough. A host that only stores the blobs cannot ask for another token.
+                // enough. A host that only stores the blobs cannot ask for another token, and for a
+                // token that is configured there is no other.
                 if response.status() == StatusCode::UNAUTHORIZED
                     && scope.is_none()
+                    && !matches!(self.credential(), Some(Credential::RegistryToken(_)))
                     && is_same_host(&url, response.url())
                 {
                     let asked = Challenge::read(response.headers());

@@ -166,6 +166,16 @@ async fn identity_token_is_traded() {
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 
+// A service would not give another one, and may count what it refuses.
+#[tokio::test]
+async fn a_registry_token_is_sent_as_it_is_and_once() {
+    let (registry, asked) = recorded(|request| challenge(&request.headers["host"]));
+    let scene = scene(&registry);
+    scene.credential(Credential::RegistryToken(SecretString::new("secret")));
+    scene.text().await;
+    assert_eq!(*asked.lock().unwrap(), ["/v2/", "/v2/r/manifests/t"]);
+}
+
 // catalogs.md O8
 #[tokio::test]
 async fn credentials_do_not_follow_a_redirect_to_another_host() {
