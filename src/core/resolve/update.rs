@@ -18,7 +18,7 @@ use super::{
     Selected, Unavailability, ValidationError, resolve,
 };
 use crate::error::quote;
-use crate::version::VersionRelease;
+use crate::version::{VersionRange, VersionRelease};
 
 /// A newer version that is offered but not chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,9 +285,11 @@ fn free(request: &Request) -> Request {
 /// installed version has one.
 fn unpinned(request: &Request) -> Option<String> {
     let pinned = request.filter.version.as_ref().filter(|text| !text.is_empty())?;
+    let range = pinned.parse::<VersionRange>();
     let prerelease = |text: &str| text.split('+').next().is_some_and(|text| text.contains('-'));
     let installed = request.installed.as_ref();
-    let had = prerelease(pinned) || installed.is_some_and(|it| prerelease(&it.version));
+    let had = range.is_ok_and(|range| range.names_prereleases())
+        || installed.is_some_and(|it| prerelease(&it.version));
     Some(if had { "*-0" } else { "*" }.to_owned())
 }
 

@@ -144,6 +144,7 @@ fn a_pin_hides_prereleases_from_those_who_never_had_one() {
     let fixture = Fixture::chain(&["1.0.0", "2.0.0-rc.1"]);
     let pinned = |request: Request, range: &str| told(&request.version(range), &fixture, "1.0.0");
     assert_eq!(pinned(installed("1.0.0"), "1.0.0"), None);
+    assert_eq!(pinned(installed("1.0.0"), "1.0.0 - 1.5.0"), None);
     assert!(pinned(installed("1.0.0"), "1.0.0 || 1.5.0-rc.1").is_some());
 }
 

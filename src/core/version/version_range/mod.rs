@@ -117,8 +117,7 @@ impl VersionRange {
     /// its numbers: `>=1.0.0-0 <2.0.0` contains 2.0.0-rc.1, `>=1.0.0` does not.
     pub fn contains(&self, version: &Version) -> bool {
         self.groups.iter().any(|terms| {
-            let admits_prereleases = terms.iter().any(|term| term.base.is_prerelease());
-            (admits_prereleases || !version.is_prerelease())
+            (names_prerelease(terms) || !version.is_prerelease())
                 && terms.iter().all(|term| term.holds(version))
         })
     }
@@ -131,11 +130,20 @@ impl VersionRange {
         self.groups.iter().any(|terms| terms.iter().all(holds))
     }
 
+    /// Says whether a term of the range names a prerelease.
+    pub fn names_prereleases(&self) -> bool {
+        self.groups.iter().any(|terms| names_prerelease(terms))
+    }
+
     /// Returns whether the range is one full version, so that it never contains a newer one.
     pub fn is_one_version(&self) -> bool {
         let one = |term: &Term| term.operator == Operator::Equal && term.wildcard == Wildcard::None;
         matches!(self.groups.as_slice(), [terms] if terms.iter().any(one))
     }
+}
+
+fn names_prerelease(terms: &[Term]) -> bool {
+    terms.iter().any(|term| term.base.is_prerelease())
 }
 
 impl Term {
