@@ -62,8 +62,13 @@ impl Target {
     /// Reads an argument where an extension or a package is expected: a plain word is not a directory.
     pub(crate) fn of_extension(text: &str, offline: bool) -> Self {
         let prefixed = |prefix| text.strip_prefix(prefix).map(str::to_owned);
-        if let Some(place) = prefixed("dir:").or_else(|| prefixed("image:")) {
-            return Self::Bundle(place);
+        if let Some(place) = prefixed("dir:") {
+            // What is not there must not be taken for an image.
+            let is_path = place.starts_with(['.', '/']) || Path::new(&place).is_dir();
+            return Self::Bundle(if is_path { place } else { format!("./{place}") });
+        }
+        if let Some(image) = prefixed("image:") {
+            return Self::Bundle(image);
         }
         if let Some(package) = prefixed("package:") {
             return Self::Package(package);
