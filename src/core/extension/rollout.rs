@@ -35,12 +35,16 @@ pub struct Unfinished {
     pub is_as_asked: bool,
 }
 
-/// Returns the version that is being rolled out, as `status.update` has it, unless it is that of the
-/// installed bundle. `offered` is the newest that the catalogs have.
+/// Returns the version that is being rolled out, as `status.update` has it with its release, unless
+/// both are those of the installed bundle. `offered` is the newest that the catalogs have.
 pub fn under_way(revisions: &[ClusterObjectSet], offered: Option<String>) -> Option<UpdateStatus> {
     let newest = newest_rollout(revisions)?;
-    let version = BundleRecord::of(newest).version;
-    let installed = states(revisions).installed.map(|set| BundleRecord::of(set).version);
+    let version_of = |set| {
+        let bundle = BundleRecord::of(set);
+        bundle.version_release().map_or(bundle.version, |version| version.recorded())
+    };
+    let version = version_of(newest);
+    let installed = states(revisions).installed.map(version_of);
     if installed.as_ref() == Some(&version) {
         return None;
     }
@@ -224,7 +228,18 @@ mod tests {
         assert_eq!(of(&both, Some("1.0.0")), says("1.1.0"), "it is deprecated");
         assert_eq!(of(&both[1..], None), says("1.1.0"));
         assert_eq!(of(&both[..1], Some("2.0.0")), None);
-        assert_eq!(of(&[first, revision(2, "1.0.0", 1, false)], None), None);
+        assert_eq!(of(&[first.clone(), revision(2, "1.0.0", 1, false)], None), None);
+        let released = |mut set: ClusterObjectSet, release: &str| {
+            let recorded = set.metadata.annotations.get_or_insert_default();
+            recorded.insert(annotation::BUNDLE_RELEASE.to_owned(), release.to_owned());
+            set
+        };
+        let again = |release: &str| {
+            let next = revision(2, "1.0.0", 1, false);
+            of(&[released(first.clone(), "1"), released(next, release)], None)
+        };
+        assert_eq!(again("1"), None);
+        assert_eq!(again("2").unwrap().0, "1.0.0+2");
         assert_eq!(of(&[next, revision(3, "1.2.0", 1, true)], None), None);
     }
 
