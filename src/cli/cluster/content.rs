@@ -31,6 +31,7 @@ use super::cache::{Cache, Key};
 use crate::catalogs;
 use crate::managed::failure;
 use crate::output::during;
+use crate::settings::SettingsFlags;
 
 /// The error for blobs that cannot be parsed.
 const UNREADABLE: &str = "error parsing catalog contents";
@@ -55,6 +56,8 @@ pub(super) struct CatalogTransport {
     http: reqwest::Client,
     /// One that trusts the CA that the controller publishes, where the caller names none.
     published: Option<OnceCell<Option<reqwest::Client>>>,
+    /// Where it may have published it.
+    namespaces: Vec<String>,
     instead: Option<Url>,
     /// The cache of whole catalogs; without it each package is requested.
     pub(super) whole: Option<Whole>,
@@ -87,13 +90,18 @@ struct Service {
 }
 
 impl CatalogTransport {
-    pub(super) fn new(client: Client, access: &CatalogAccess) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        client: Client,
+        access: &CatalogAccess,
+        settings: &SettingsFlags,
+    ) -> anyhow::Result<Self> {
         let instead = access.catalog_url.as_deref().map(Url::parse).transpose();
         Ok(Self {
             client,
             cache: (!access.no_cache).then(Cache::of_user).flatten(),
             http: catalogs::client(access.catalog_ca.as_deref())?,
             published: access.catalog_ca.is_none().then(OnceCell::new),
+            namespaces: settings.installations().concat().into_iter().map(str::to_owned).collect(),
             instead: instead.context("--catalog-url")?,
             whole: None,
         })
@@ -255,11 +263,19 @@ impl CatalogTransport {
 
     /// Returns a client that trusts the CA which the controller publishes, if the caller may read it.
     async fn published(&self) -> Option<&reqwest::Client> {
+        let read_in = |namespace: &str| {
+            let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
+            async move {
+                let data = api.get(name::PUBLISHED_CA).await.ok()?.data?;
+                let pem: String = data.into_values().collect();
+                reqwest::Certificate::from_pem_bundle(pem.as_bytes()).ok()
+            }
+        };
         let read = || async move {
-            let api = Api::<ConfigMap>::namespaced(self.client.clone(), name::SYSTEM_NAMESPACE);
-            let data = api.get(name::PUBLISHED_CA).await.ok()?.data?;
-            let pem: String = data.into_values().collect();
-            let authorities = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).ok()?;
+            let mut authorities = Vec::new();
+            for namespace in &self.namespaces {
+                authorities.extend(read_in(namespace).await.unwrap_or_default());
+            }
             if authorities.is_empty() { None } else { catalogs::trusting(authorities).ok() }
         };
         self.published.as_ref()?.get_or_init(read).await.as_ref()
@@ -373,6 +389,26 @@ mod tests {
             path: path.to_owned(),
         });
         assert_eq!(Service::of(&url.parse().unwrap()), want);
+    }
+
+    // Its own process has the catalogs on OpenShift.
+    #[tokio::test]
+    async fn the_published_ca_is_looked_for_wherever_the_controller_may_be() {
+        let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            seen.lock().unwrap().push(request.uri().path().to_owned());
+            let answer = http::Response::builder().status(404).body(Body::empty());
+            std::future::ready(answer)
+        });
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+        let client = Client::new(service, "default");
+        let transport = CatalogTransport::new(client, &access, &settings).unwrap();
+        assert!(transport.published().await.is_none());
+        let of = |namespace| format!("/api/v1/namespaces/{namespace}/configmaps/olm-serving-ca");
+        let want = ["olmv1-system", "openshift-operator-controller", "openshift-catalogd"].map(of);
+        assert_eq!(*asked.lock().unwrap(), want);
     }
 
     #[test]

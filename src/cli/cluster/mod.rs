@@ -131,7 +131,7 @@ impl Cluster {
         settings: &SettingsFlags,
     ) -> anyhow::Result<Self> {
         Ok(Self {
-            transport: CatalogTransport::new(client.clone(), access)?,
+            transport: CatalogTransport::new(client.clone(), access, settings)?,
             client,
             flags: settings.clone(),
             settings: OnceCell::new(),
