@@ -10,7 +10,7 @@ use olm_api::keys::{finalizer, label, manager};
 use olm_cluster::{Content, ResolvedObject, ResolvedPhase, read_secrets, resolve};
 use olm_core::annotations::{Carrier, check_keys, is_paused};
 use olm_core::error::Chain;
-use olm_core::extension::PolicyError;
+use olm_core::extension::{PolicyError, paused};
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
@@ -190,8 +190,10 @@ impl Attempt<'_> {
     /// Returns the client of the account of the revision, if it may be applied at all.
     async fn admit(&self, account: &Account) -> Result<Client, ObjectSetError> {
         let Self { ctx, set, .. } = *self;
-        let checked = check_keys(Carrier::ObjectSet, set.annotations()).map_err(PolicyError::Key);
-        checked.map_err(|error| ObjectSetError::Blocked(error.to_string()))?;
+        let annotations = set.annotations();
+        let checked = check_keys(Carrier::ObjectSet, annotations).map_err(PolicyError::Key);
+        let checked = checked.and_then(|()| paused(annotations));
+        checked.map_err(|error| ObjectSetError::Blocked(Chain(&error).to_string()))?;
         ctx.settings.guard.admit(Policy::ObjectSet, was_read(set)).await?;
         if !ctx.seen.has_account(account).await {
             ctx.accounts.require(account).await?;

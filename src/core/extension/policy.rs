@@ -143,7 +143,7 @@ impl Policy {
             updates: upgrade.unwrap_or(defaults.updates),
             windows: read(annotations, policy::UPDATE_WINDOW, |text| Ok(text.parse()?))?,
             approved: read(annotations, policy::APPROVE, approval)?,
-            paused: word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false),
+            paused: paused(annotations)?,
             ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
             accepted_image: read(annotations, policy::ACCEPT_IMAGE, accepted_image)?,
             rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
@@ -264,6 +264,11 @@ fn switch(
 }
 
 /// Reads an annotation that has one of a few words.
+/// Says whether the annotations ask for a pause; fails on any other word.
+pub fn paused(annotations: &BTreeMap<String, String>) -> Result<bool, PolicyError> {
+    Ok(word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false))
+}
+
 fn word<T: FromStr>(
     annotations: &BTreeMap<String, String>,
     annotation: &'static str,
@@ -311,6 +316,19 @@ mod tests {
     fn policy(annotation: &str, value: &str) -> Result<Policy, String> {
         let annotations = BTreeMap::from([(annotation.to_owned(), value.to_owned())]);
         Policy::of(&annotations, UpdatePolicy::MinorOnly).map_err(|error| Chain(&error).to_string())
+    }
+
+    // applying.md 10: of a ClusterObjectSet, too
+    #[test]
+    fn a_pause_is_true_or_false() {
+        let paused = |word: Option<&str>| {
+            let annotation = word.map(|word| (policy::PAUSED.to_owned(), word.to_owned()));
+            super::paused(&annotation.into_iter().collect()).ok()
+        };
+        assert_eq!(
+            [None, Some("false"), Some("true"), Some("True")].map(paused),
+            [Some(false), Some(false), Some(true), None]
+        );
     }
 
     #[test]
