@@ -178,10 +178,9 @@ pub fn pending<'a>(
     let newer = |offer: &Offer<'_>| offer.version.precedence(taken).is_gt();
     let newest = newest(request, catalogs, *options).filter(newer)?;
     let reachable = reachable(request, catalogs, *options);
-    let is_taken = |offer: &Offer<'_>| offer.version.precedence(taken).is_eq();
-    if let Ok(offer) = &reachable
-        && is_taken(offer)
-        && offer.bundle != installed.name
+    let is_taken = |version: &VersionRelease| version.precedence(taken).is_eq();
+    if reachable.as_ref().is_ok_and(|offer| is_taken(&offer.version))
+        && !installed.parse().is_ok_and(|version| is_taken(&version))
     {
         // A step of a longer path; what follows is reported after it.
         return None;

@@ -63,6 +63,15 @@ fn a_version_without_a_path_is_told_as_newest_only() {
 }
 
 #[test]
+fn the_same_version_under_another_name_hides_nothing() {
+    let fixture = Fixture::bundles(&["1.0.0", "3.0.0"]);
+    let mut request = installed("1.0.0");
+    request.installed.as_mut().unwrap().name = "pot.v1.0.0".to_owned();
+    let update = told(&request, &fixture, "1.0.0").expect("an update");
+    assert!(update.2.starts_with("NotSuccessor: 3.0.0"), "{}", update.2);
+}
+
+#[test]
 fn what_is_deprecated_of_the_choice_is_named() {
     let catalogs = one(&Fixture::chain(&["1.0.0"]).deprecate("1.0.0"));
     let request = request();
