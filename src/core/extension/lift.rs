@@ -19,8 +19,8 @@ pub enum Lift {
     Version { version: String, supports: MaxVersion, step: LiftStep },
     /// No version of the catalogs: the extension has to go.
     Removal,
-    /// Not known, because this catalog cannot be read.
-    Unread(String),
+    /// Not known; holds why.
+    Unknown(String),
 }
 
 /// How a version is reached.
@@ -44,7 +44,7 @@ impl Lift {
                 LiftStep::Change(change) => Some(upgrade(name, change)),
             },
             Self::Removal => Some(format!("kubectl olm delete {name}")),
-            Self::Unread(_) => Some(format!("kubectl olm why {name}")),
+            Self::Unknown(_) => Some(format!("kubectl olm why {name}")),
         }
     }
 
@@ -57,11 +57,7 @@ impl Lift {
             }
             Self::Version { version, supports, .. } => format!("{version} ({supports}) lifts it"),
             Self::Removal => "no version in the catalogs lifts it".to_owned(),
-            Self::Unread(catalog) => {
-                format!(
-                    "the version that lifts it is not known, because catalog {catalog} cannot be read"
-                )
-            }
+            Self::Unknown(why) => format!("the version that lifts it is not known, because {why}"),
         };
         // Writing to a String cannot fail.
         let _ = match self.command(name) {

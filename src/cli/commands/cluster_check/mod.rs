@@ -68,7 +68,7 @@ impl Findings {
         let after = self.platform.as_ref()?.1.next();
         let blocks = |one: &&Extension| match &one.lift {
             Some(Lift::Version { supports, .. }) => !supports.supports(after),
-            Some(Lift::Removal | Lift::Unread(_)) => false,
+            Some(Lift::Removal | Lift::Unknown(_)) => false,
             None => !one.allows(after),
         };
         Some((after, self.extensions.iter().filter(blocks).collect()))

@@ -68,9 +68,7 @@ fn lifted(one: &Extension) -> (String, String) {
             command.unwrap_or_else(|| "applied automatically".to_owned()),
         ),
         Lift::Removal => ("none".to_owned(), format!("remove it: {}", command.unwrap_or_default())),
-        Lift::Unread(catalog) => {
-            (format!("not known, catalog {catalog} cannot be read"), command.unwrap_or_default())
-        }
+        Lift::Unknown(why) => (format!("not known, {why}"), command.unwrap_or_default()),
     }
 }
 
@@ -195,7 +193,7 @@ fn judged(one: &Extension, found: &Findings) -> Judged {
     let lift = one.lift.as_ref().map(|lift| {
         let (version, by) = match lift {
             Lift::Version { version, supports: by, .. } => (Some(version.clone()), supports(by)),
-            Lift::Removal | Lift::Unread(_) => (None, None),
+            Lift::Removal | Lift::Unknown(_) => (None, None),
         };
         Lifted {
             version,
@@ -246,7 +244,11 @@ mod tests {
             extensions: vec![
                 one("argo", Ok("4.20"), None),
                 one("clair", Ok("4.18"), Some(Lift::Removal)),
-                one("lost", Ok("4.17"), Some(Lift::Unread("redhat".to_owned()))),
+                one(
+                    "lost",
+                    Ok("4.17"),
+                    Some(Lift::Unknown("catalog redhat cannot be read".to_owned())),
+                ),
                 one("odd", Err("invalid type bool"), None),
                 one("quay", Ok("4.18"), Some(lift)),
             ],

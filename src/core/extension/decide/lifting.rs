@@ -27,7 +27,9 @@ impl Question {
         // What waits for an approval is a way out as well.
         request.moves_held = false;
         let mut forced = None;
-        for (version, supports) in self.supporting(catalogs, options, target) {
+        let supporting = self.supporting(catalogs, options, target);
+        let untried = supporting.len() > MAX_TRIED;
+        for (version, supports) in supporting.into_iter().take(MAX_TRIED) {
             let report = explain(&request, catalogs, environment, &options, Some(&version));
             let Some(found) = report.target else { continue };
             let step = match found.ways.into_iter().next() {
@@ -46,9 +48,13 @@ impl Question {
         let unread = || {
             let asked = self.resolve(catalogs, environment, &options).catalogs;
             let unread = asked.iter().find(|catalog| catalog.problem.is_some())?;
-            Some(Lift::Unread(unread.name.to_owned()))
+            Some(Lift::Unknown(format!("catalog {} cannot be read", unread.name)))
         };
-        forced.or_else(unread).unwrap_or(Lift::Removal)
+        let others = || {
+            let why = format!("only the nearest {MAX_TRIED} that support the release were tried");
+            untried.then_some(Lift::Unknown(why))
+        };
+        forced.or_else(unread).or_else(others).unwrap_or(Lift::Removal)
     }
 
     /// Returns the versions above the installed one that support a release, the lowest first.
@@ -74,12 +80,14 @@ impl Question {
         }
         found.sort_by(|(a, _), (b, _)| a.precedence(b));
         found.dedup_by(|(a, _), (b, _)| a.precedence(b).is_eq());
-        found.into_iter().take(MAX_TRIED).map(|(it, max)| (it.recorded(), max)).collect()
+        found.into_iter().map(|(it, max)| (it.recorded(), max)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use olm_api::CatalogFilter;
     use olm_api::keys::policy;
     use rstest::rstest;
@@ -87,8 +95,8 @@ mod tests {
 
     use super::*;
     use crate::extension::Policy;
-    use crate::resolve::CatalogProblem;
     use crate::resolve::tests::{Fixture, catalog, down};
+    use crate::resolve::{CatalogProblem, Knowledge};
 
     /// Versions that replace each other, each with the raw JSON of what it supports.
     fn chain(versions: &[(&str, &str)]) -> Fixture {
@@ -181,6 +189,34 @@ mod tests {
             lift(&question(&[]), &[catalog("a", 0, &content)]),
             "1.1.0 (up to 4.19) lifts it: kubectl olm upgrade quay --to 1.1.0 --force"
         );
+    }
+
+    // applying.md 9.7: whoever has to remove an extension must have no other way.
+    #[rstest]
+    #[case::all_tried(MAX_TRIED, "no version in the catalogs lifts it: kubectl olm delete quay")]
+    #[case::one_is_left(MAX_TRIED + 1, "the version that lifts it is not known, because only the \
+        nearest 25 that support the release were tried: kubectl olm why quay")]
+    fn removal_is_advised_only_if_all_versions_were_tried(
+        #[case] versions: usize,
+        #[case] want: &str,
+    ) {
+        let later: Vec<_> = (1..=versions).map(|minor| format!("1.{minor}.0")).collect();
+        let versions: Vec<_> = later.iter().map(|version| (version.as_str(), "\"4.19\"")).collect();
+        let mut fixture = chain(&[&[("1.0.0", "\"4.18\"")], versions.as_slice()].concat());
+        let absent = json!({"type": "olm.package.required",
+            "value": {"packageName": "absent", "versionRange": ">=1.0.0"}});
+        for blob in fixture.blobs.iter_mut().filter(|blob| blob["name"] != "kettle.v1.0.0") {
+            if let Some(properties) = blob.get_mut("properties").and_then(Value::as_array_mut) {
+                properties.push(absent.clone());
+            }
+        }
+        let content = fixture.content();
+        let nothing =
+            Environment { providers: Knowledge::Known(Arc::default()), ..Environment::default() };
+        let (question, target) = (question(&[]), MinorRelease::new(4, 19));
+        let options = question.options(Options::default());
+        let lift = question.lift(&[catalog("a", 0, &content)], &nothing, options, target);
+        assert_eq!(lift.text("quay"), want);
     }
 
     // applying.md 9.7
