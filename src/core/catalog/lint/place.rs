@@ -130,11 +130,16 @@ fn repeated_member((text, before): (&str, usize)) -> Option<(String, usize, usiz
     Some((key.to_owned(), error.line(), error.column() + before))
 }
 
-/// Returns the JSON value that begins in the first line of a text, and what stands before it.
+/// Returns the JSON value that begins in the first line of a text, and how much stands before it;
+/// nothing where another begins there, too, because it is not known which of them is meant.
 fn json_document(text: &str) -> Option<(&str, usize)> {
     let start = text.find('{')?;
     let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<&RawValue>();
     let raw = values.next()?.ok()?;
+    let line = text[start..].lines().next().and_then(|line| line.get(values.byte_offset()..));
+    if line.is_some_and(|line| line.contains('{')) {
+        return None;
+    }
     Some((raw.get(), text[..start].chars().count()))
 }
 

@@ -121,6 +121,21 @@ fn a_key_that_is_given_twice_is_named_with_its_place() {
     assert_eq!((found[0].name.as_str(), found[0].rule), ("b", Rule::Key));
     assert!(found[0].column > second.find(r#""d":1"#).unwrap(), "{found:?}");
     assert_eq!(found[0].text, "key \"d\" is given twice: the last value counts");
+    let found = findings(&[("c.json", &format!("{first}{second}\n"))]);
+    assert_eq!(found.len(), 0, "it would be said of the first value of the line");
+}
+
+#[test]
+fn what_is_wrong_in_one_of_several_values_of_a_line_has_no_column() {
+    let first = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}"#;
+    let second = r#"{"name":"p","schema":"olm.package","defaultChannel":1}"#;
+    let placed = |text: &str| {
+        let found = findings(&[("c.json", text)]);
+        let wrong = found.iter().find(|it| it.pointer == "/defaultChannel").unwrap();
+        (wrong.line, wrong.column > 0)
+    };
+    assert_eq!(placed(&format!("{first}{second}\n")), (1, false));
+    assert_eq!(placed(&format!("{first}\n{second}\n")), (2, true));
 }
 
 // plugin.md 2.2: what cannot be read counts against nothing else
