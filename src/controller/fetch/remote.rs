@@ -126,7 +126,10 @@ impl Remote {
             Err(_) => None,
         };
         let copy = exact();
-        self.metrics.stale_catalog(&name, copy.is_none());
+        // The catalog may be gone by now, and an alert on it would never end.
+        if self.is_last(&name, &download.retry) {
+            self.metrics.stale_catalog(&name, copy.is_none());
+        }
         match (copy, result) {
             (Some(copy), _) => Ok(copy),
             (None, Some(error)) if !error.is_empty() => Err(CatalogProblem::FetchFailed(error)),

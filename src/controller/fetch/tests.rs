@@ -501,6 +501,24 @@ async fn a_deleted_catalog_that_was_never_fetched_leaves_no_series() {
     assert!(!metrics.encode().contains("catalog=\"a\""));
 }
 
+// ours: somebody may still wait for a download when the catalog goes.
+#[tokio::test]
+async fn a_catalog_that_is_deleted_during_its_download_leaves_no_series() {
+    let cache = tempfile::tempdir().unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let object = object("a", &format!("http://{}", silent.local_addr().unwrap()), "2");
+    let (catalogs, metrics) = measured(&cache);
+    let Source::Remote(remote) = &catalogs.inner.source else { panic!("it is remote") };
+    put(&remote.store, "a", "1", BLOBS);
+    let deleted = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        catalogs.retain(&[]);
+    };
+    let (known, ()) = tokio::join!(look(&catalogs, &object), deleted);
+    assert!(known.problem().is_some());
+    assert!(!metrics.encode().contains("catalog=\"a\""), "{}", metrics.encode());
+}
+
 // catalogs.md C6
 #[tokio::test]
 async fn certificates_to_trust_are_read_for_every_download() {
