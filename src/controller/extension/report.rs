@@ -59,7 +59,9 @@ impl Context {
             reason: note.reason,
             note: note.message.clone(),
         });
-        let notes = notes.chain(standing(conditions));
+        let needs_help = |error: &ExtensionError| error.is_of_pull() || error.is_of_lost_account();
+        let notes =
+            notes.chain(standing(conditions, outcome.error.as_ref().is_some_and(needs_help)));
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
         let new = match &outcome.answer {
             Some(answer) => {
@@ -75,11 +77,11 @@ impl Context {
     }
 }
 
-/// Returns the conditions that need attention: those that only a change by a person ends, and
-/// deprecated or unsupported versions.
-fn standing(conditions: &[Condition]) -> impl Iterator<Item = Notice> {
+/// Returns the conditions that need attention: those that only a change by a person ends, or most
+/// likely (`needs_help`), and deprecated or unsupported versions.
+fn standing(conditions: &[Condition], needs_help: bool) -> impl Iterator<Item = Notice> {
     let is_stalled = is_true(conditions, types::STALLED);
-    let stalled = find(conditions, types::PROGRESSING).filter(|_| is_stalled);
+    let stalled = find(conditions, types::PROGRESSING).filter(|_| is_stalled || needs_help);
     let is_deprecated = is_true(conditions, types::DEPRECATED);
     let deprecated = find(conditions, types::DEPRECATED).filter(|_| is_deprecated);
     let unsupported =
@@ -224,15 +226,19 @@ mod tests {
     }
 
     #[rstest]
-    #[case::retried([retrying("x"), catalog::nothing_unpacked()], uninstalling("x"), &[])]
+    #[case::retried([retrying("x"), catalog::nothing_unpacked()], uninstalling("x"), false, &[])]
+    #[case::needs_help([retrying("x"), catalog::nothing_unpacked()], uninstalling("x"), true,
+        &["Retrying: x"])]
     #[case::terminal([terminal(Reason::InvalidConfiguration, "bad"), catalog::nothing_unpacked()],
-        removal_blocked("bad\nmore"), &["InvalidConfiguration: bad"])]
-    #[case::deprecated([retrying("x"), deprecated()], uninstalling("x"), &["Deprecated: old"])]
+        removal_blocked("bad\nmore"), false, &["InvalidConfiguration: bad"])]
+    #[case::deprecated([retrying("x"), deprecated()], uninstalling("x"), false,
+        &["Deprecated: old"])]
     #[case::both([terminal(Reason::Blocked, "no"), deprecated()],
-        removal_blocked("no"), &["Blocked: no", "Deprecated: old"])]
+        removal_blocked("no"), true, &["Blocked: no", "Deprecated: old"])]
     fn a_warning_is_told_of_what_only_a_person_ends(
         #[case] statements: [Statement; 2],
         #[case] ready: Statement,
+        #[case] needs_help: bool,
         #[case] want: &[&str],
     ) {
         let (mut conditions, now) = (Vec::new(), Timestamp::UNIX_EPOCH);
@@ -240,7 +246,7 @@ mod tests {
             statement.put(&mut conditions, None, now);
         }
         put_ready(&mut conditions, ready, None, None, now);
-        let told = standing(&conditions).map(|notice| {
+        let told = standing(&conditions, needs_help).map(|notice| {
             assert!(notice.is_warning);
             format!("{}: {}", notice.reason, notice.note)
         });

@@ -180,6 +180,16 @@ impl Attempt<'_> {
         }
     }
 
+    /// Publishes that objects of others are in the way, when that begins and when others are.
+    pub(super) async fn tell_of_collisions(&self, error: Option<&ObjectSetError>) {
+        let text = error.filter(|error| error.is_of_collisions()).map(ToString::to_string);
+        let uid = self.set.uid().unwrap_or_default();
+        let told = self.ctx.kept.collisions.put(&uid, text.clone());
+        if let Some(text) = text.filter(|text| told.as_ref() != Some(text)) {
+            self.event(EventType::Warning, Reason::Retrying, text).await;
+        }
+    }
+
     /// Has the revision woken when its account gets rights, or the controller that to act as it, as
     /// long as it fails for want of one.
     pub(super) async fn wait_for_rights(&self, error: Option<&ObjectSetError>) {

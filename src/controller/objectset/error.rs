@@ -47,6 +47,11 @@ pub enum ObjectSetError {
 }
 
 impl ObjectSetError {
+    /// Returns whether objects of others are in the way.
+    pub(super) fn is_of_collisions(&self) -> bool {
+        matches!(self, Self::Apply(ApplyError::Collisions { .. }))
+    }
+
     /// Returns whether a change of rights may help.
     pub(super) fn is_of_rights(&self) -> bool {
         match self {

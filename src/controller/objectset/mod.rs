@@ -162,7 +162,9 @@ async fn converge(
             let plan = plan(set, &extension);
             tracing::debug!(?plan, "planned");
             let ended = attempt.enact(plan).await;
-            attempt.wait_for_rights(ended.result.as_ref().err()).await;
+            let error = ended.result.as_ref().err();
+            attempt.wait_for_rights(error).await;
+            attempt.tell_of_collisions(error).await;
             ended
         }
         Err(error) => Ended::early(set, Err(error)),

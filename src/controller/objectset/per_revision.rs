@@ -20,6 +20,8 @@ pub(super) struct PerRevision {
     /// Pods of workloads that are not ready.
     pub(super) looks: ByKey<Look>,
     pub(super) unserved: UnservedKinds,
+    /// What was published last about objects in the way.
+    pub(super) collisions: ByKey<String>,
 }
 
 /// The numbers of objects, by the name of their CRD.
@@ -61,11 +63,12 @@ impl PerRevision {
     /// Drops everything of a revision. All fields are named, so that a new one does not compile
     /// without a line here.
     pub(super) fn forget(&self, set: &ClusterObjectSet) {
-        let Self { failing, counts, looks, unserved } = self;
+        let Self { failing, counts, looks, unserved, collisions } = self;
         let uid = set.uid().unwrap_or_default();
         failing.put(&uid, None);
         counts.put(&uid, None);
         looks.put(&uid, None);
+        collisions.put(&uid, None);
         unserved.note(&set.name_any(), &[]);
     }
 }
