@@ -1,5 +1,6 @@
 //! Applying one phase: look at everything, decide, ask, and only then write.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::Client;
@@ -18,7 +19,7 @@ use super::endpoint::Endpoint;
 use super::error::ApplyError;
 use super::object::Observed;
 use super::revision::{Existence, Revision};
-use crate::cluster::{Kinds, Seen, code, join_bounded, message};
+use crate::cluster::{Kind, Kinds, Seen, code, join_bounded, message};
 
 /// Most kilobytes of objects that are written at the same time for one phase, unless a single one is
 /// larger. Each write has a time limit, and eight large CRDs at once take a busy API server longer.
@@ -176,7 +177,8 @@ impl Applier {
             {
                 continue;
             }
-            let live = match self.find(object).await {
+            let kind = self.kinds.find(&identity).await.ok().flatten();
+            let live = match self.find(object, kind).await {
                 Ok(Found::Read(_, live)) => live,
                 Ok(Found::Presumed(endpoint)) => endpoint.get(object.name()).await.ok().flatten(),
                 _ => continue,
@@ -193,8 +195,9 @@ impl Applier {
         index: usize,
         phase: &'a ResolvedPhase,
     ) -> Result<Observation<'a>, ApplyError> {
-        let looking = phase.objects.iter().map(|wanted| async move {
-            let found = self.find(&wanted.object).await;
+        let kinds = self.kinds_of(phase).await?;
+        let looking = phase.objects.iter().zip(kinds).map(|(wanted, kind)| async move {
+            let found = self.find(&wanted.object, kind).await;
             let found = found.map_err(|err| (wanted.object.identity(), err))?;
             Ok((wanted, found))
         });
@@ -251,10 +254,26 @@ impl Applier {
         }
     }
 
+    /// Returns the kind of each object of a phase, if it is served. It is asked for once, because
+    /// that it is not served is never remembered.
+    async fn kinds_of(&self, phase: &ResolvedPhase) -> Result<Vec<Option<Kind>>, ApplyError> {
+        let key = |object: &Object| (object.api_version().to_owned(), object.kind().to_owned());
+        // The first object of a kind stands for the others.
+        let objects = phase.objects.iter().rev().map(|it| (key(&it.object), it.object.identity()));
+        let asked = objects.collect::<BTreeMap<_, _>>().into_iter().map(async |(key, object)| {
+            let kind = self.kinds.find(&object).await.map_err(|err| (object, err))?;
+            Ok((key, kind))
+        });
+        let kinds = ApplyError::unless_failed("reading", join_bounded(asked.collect()).await)?;
+        let kinds: BTreeMap<_, _> = kinds.into_iter().collect();
+        let of = |wanted: &ResolvedObject| kinds.get(&key(&wanted.object)).cloned().flatten();
+        Ok(phase.objects.iter().map(of).collect())
+    }
+
     /// Looks at one object, as far as that is needed.
-    async fn find(&self, object: &Object) -> Result<Found, kube::Error> {
+    async fn find(&self, object: &Object, kind: Option<Kind>) -> Result<Found, kube::Error> {
         let identity = object.identity();
-        let Some(kind) = self.kinds.find(&identity).await? else { return Ok(Found::Unserved) };
+        let Some(kind) = kind else { return Ok(Found::Unserved) };
         let (seen, uid) = (self.seen.version(&kind, &identity), &self.revision.owner.uid);
         let known = (uid.as_str(), self.revision.generation);
         let probed = seen.and_then(|version| self.applied.probed(known, object, version));
@@ -449,6 +468,7 @@ fn is_invalid(err: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http::Method;
     use olm_api::CollisionProtection;
@@ -539,6 +559,28 @@ mod tests {
         let report = applier.observe_phase(0, &phase).await.unwrap();
         assert_eq!(report.failing.as_deref(), failing);
         assert_eq!((report.complete, report.wrote), (failing.is_none(), false));
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_served_is_asked_for_once() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let kinds = Kinds::new(answering(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            refusal(404)
+        }));
+        let applier =
+            Applier { kinds: Arc::new(kinds), defer_optional: true, ..applier(Some(Value::Null)) };
+        let monitor = |name: &str| {
+            let object = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+                "metadata": {"namespace": "n", "name": name}});
+            let object = Object::from_value(object).unwrap();
+            ResolvedObject { object, protection: CollisionProtection::Prevent }
+        };
+        let objects = ["a", "b", "c"].map(monitor).into();
+        let phase = ResolvedPhase { name: "deploy".to_owned(), objects };
+        let report = applier.observe_phase(0, &phase).await.unwrap();
+        assert_eq!((report.deferred.len(), asked.load(Ordering::Relaxed)), (3, 1));
     }
 
     #[tokio::test]
