@@ -18,6 +18,8 @@ use crate::prelude::*;
 
 /// Clocks further apart make leases and certificates fail.
 const SKEW: SignedDuration = SignedDuration::from_secs(30);
+/// Of what was created less long ago, a controller need not have said anything yet.
+const NEW: SignedDuration = SignedDuration::from_mins(1);
 /// The policies that every installation has; the fourth comes with the default account.
 const POLICIES: [Policy; 3] = [Policy::Extension, Policy::ObjectSet, Policy::Approve];
 
@@ -259,7 +261,9 @@ fn catalogs(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         let failing =
             progressing.is_some_and(|it| it.reason == "Retrying" || it.reason == "Blocked");
         let serving = catalog.condition(types::SERVING);
-        if serving.is_none_or(|serving| serving.status != status::TRUE) {
+        if serving.is_none() && is_new(facts, catalog) {
+            rows.push(Row::ok(format!("{name} was created just now")));
+        } else if serving.is_none_or(|serving| serving.status != status::TRUE) {
             rows.push(Row::problem(format!("{name} is not served: {message}"), ""));
         } else if failing {
             rows.push(Row::warning(format!("{name} is not updated: {message}"), ""));
@@ -305,6 +309,9 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
                 rows.push(Row::warning(text, ""));
             }
             Some(ready) if ready.status == "True" => {}
+            None if is_new(facts, extension) => {
+                rows.push(Row::ok(format!("{name} was created just now")));
+            }
             Some(ready) => {
                 let text = format!("{name} is not ready: {}: {}", ready.reason, ready.message);
                 rows.push(Row::problem(text, advice(extension).join("; ")));
@@ -319,6 +326,11 @@ fn extensions(facts: &Facts) -> Result<Vec<Row>, Refusal> {
         }
     }
     Ok(or_ok(rows, format!("ready: {}", extensions.len())))
+}
+
+fn is_new(facts: &Facts, object: &impl kube::ResourceExt) -> bool {
+    let now = facts.server_time.unwrap_or(facts.now);
+    object.creation_timestamp().is_some_and(|created| now.duration_since(created.0) < NEW)
 }
 
 fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
@@ -351,6 +363,8 @@ fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     fn facts(question: &str, items: &Value) -> Facts {
@@ -379,6 +393,25 @@ mod tests {
             "b is being deleted: Revision 1.0.0 has rolled out.",
         ];
         assert_eq!(texts, want);
+    }
+
+    #[rstest]
+    #[case::a_second("1970-01-01T00:00:00Z", [
+        "a was created just now", "a was created just now"])]
+    #[case::a_minute("1969-12-31T23:58:59Z", [
+        "a is not served: it has no status yet",
+        "a has no condition Ready: no controller of this kind acts on it"])]
+    fn what_was_created_just_now_need_not_have_a_status(
+        #[case] created: &str,
+        #[case] want: [&str; 2],
+    ) {
+        let one = json!({"metadata": {"name": "a", "creationTimestamp": created},
+            "spec": {"source": {"type": "Image", "image": {"ref": "r/c:1"}}}});
+        let rows = catalogs(&facts(facts::CATALOGS, &json!([one]))).unwrap();
+        assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), want[..1]);
+        let one = json!({"metadata": {"name": "a", "creationTimestamp": created}});
+        let rows = extensions(&facts(facts::EXTENSIONS, &json!([one]))).unwrap();
+        assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), want[1..]);
     }
 
     #[test]
