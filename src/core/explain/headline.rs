@@ -9,6 +9,7 @@ use super::model::{BundleReport, BundleVerdict, CatalogSummary};
 use super::report::{Headline, Report};
 use crate::error::quote;
 use crate::resolve::Ending;
+use crate::version::VersionRange;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
 
@@ -137,7 +138,7 @@ impl Report<'_> {
                 self.other_channel().into_iter().collect()
             }
             _ => {
-                let what = self.nothing_matches();
+                let what = self.lost().unwrap_or_else(|| self.nothing_matches());
                 let instead = self.text_of(|it| matches!(it, Suggestion::AvailableVersions { .. }));
                 let instead = successors.or(instead);
                 std::iter::once(what).chain(instead).collect()
@@ -168,13 +169,40 @@ impl Report<'_> {
         })
     }
 
-    fn nothing_matches(&self) -> String {
-        let channels = self.request.channels;
-        let place = match channels {
+    /// Says that the installed version, which is asked for, is in no catalog any more.
+    fn lost(&self) -> Option<String> {
+        let (installed, text) = (self.request.installed?, self.request.version?);
+        let range = text.parse::<VersionRange>().ok()?;
+        let is_asked_for = range.contains(&installed.parse().ok()?.version);
+        let is_other = |finding: &Finding<'_>| {
+            matches!(
+                finding,
+                Finding::VersionOutOfRange { .. }
+                    | Finding::PrereleaseNotRequested { .. }
+                    | Finding::InvalidVersion { .. }
+            )
+        };
+        let all_other = self.bundles.iter().all(|bundle| bundle.exclusions().any(is_other));
+        (is_asked_for && all_other).then(|| {
+            format!(
+                "no catalog has the installed version {} any more, and nothing else{} matches {}",
+                installed.version,
+                self.place(),
+                quote(text)
+            )
+        })
+    }
+
+    fn place(&self) -> String {
+        match self.request.channels {
             [] => String::new(),
             [channel] => format!(" in channel {channel}"),
             channels => format!(" in channels {}", channels.join(", ")),
-        };
+        }
+    }
+
+    fn nothing_matches(&self) -> String {
+        let place = self.place();
         let follows = self.request.installed.map_or_else(String::new, |installed| {
             format!(" that may follow {}", installed.version)
         });

@@ -196,7 +196,7 @@ impl Query<'_> {
         Some(HeldReason::OutsideWindow(opens))
     }
 
-    fn in_range(&self, has_pinned: bool, bundle: &Bundle) -> Result<(), Reason> {
+    pub(super) fn in_range(&self, has_pinned: bool, bundle: &Bundle) -> Result<(), Reason> {
         let Some(range) = &self.range else { return Ok(()) };
         let release = bundle.version(self.options.release_support);
         let release = release.map_err(|_| Reason::InvalidVersion)?;

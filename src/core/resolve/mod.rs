@@ -117,8 +117,8 @@ pub struct Resolution<'a> {
     /// Whether the chosen bundle is the installed one.
     stays: bool,
     /// Whether nothing is chosen because of the catalogs alone, and the installed bundle is of a
-    /// version that is asked for: none has the package, several of the same priority have it, or one
-    /// that counts cannot be read.
+    /// version that is asked for: none has such a version, several of the same priority have it, or
+    /// one that counts cannot be read.
     pub installed_fits: bool,
 }
 
@@ -368,6 +368,13 @@ impl<'r> Query<'r> {
             && packages.any(|package| self.has_pinned(package))
     }
 
+    /// Says whether some catalog has a version that is asked for, in whatever channel.
+    fn is_in_some(&self, catalogs: &[&Catalog<'_>]) -> bool {
+        let name = &self.request.filter.package_name;
+        let packages = catalogs.iter().filter_map(|catalog| catalog.package(name));
+        packages.flat_map(|package| &package.bundles).any(|it| self.in_range(false, it).is_ok())
+    }
+
     fn run<'a>(&self, catalogs: &[&'a Catalog<'a>]) -> Resolution<'a> {
         let walks: Vec<_> = catalogs.iter().map(|catalog| self.walk(catalog)).collect();
         let result = self.choose(&walks).and_then(|winner| self.finish(winner));
@@ -377,7 +384,7 @@ impl<'r> Query<'r> {
         let ending = result.as_ref().err().map(ResolveError::ending);
         let is_of_catalogs = match ending {
             Some(Ending::Ambiguous | Ending::CatalogError) => true,
-            Some(Ending::NoCandidate) => walks.iter().all(|walk| walk.report.bundles == 0),
+            Some(Ending::NoCandidate) => !self.is_in_some(catalogs),
             _ => false,
         };
         let is_gone = |home: &str| catalogs.iter().all(|catalog| catalog.name != home);

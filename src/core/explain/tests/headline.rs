@@ -43,6 +43,7 @@ fn each_ending_has_its_sentence() {
         ("no path", tell(&installed("1.0.0").version("2.0.0"), &loose, ANY)),
         ("no such version", tell(&request().version("3.x"), &loose, ANY)),
         ("no such successor", tell(&installed("1.0.0").version("1.0.7"), &chain, ANY)),
+        ("pruned", tell(&installed("0.9.0").version("0.9.x"), &chain, ANY)),
         ("prerelease", tell(&request().version("1.x"), &early, ANY)),
         ("no such channel", tell(&request().channels(&["stabel"]), &chain, ANY)),
         (

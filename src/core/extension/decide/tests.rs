@@ -418,6 +418,7 @@ fn what_is_not_known_supersedes_nothing() {
     Some("1.0.0"), None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], true, true, Ok("1.1.0")
 )]
 #[case::back_to_what_is_installed(Some("1.0.0"), Some("1.0.0"), &[], true, false, Ok("1.0.0"))]
+#[case::back_to_what_was_pruned(Some("0.9.0"), Some("0.9.0"), &[], true, false, Ok("0.9.0"))]
 #[case::no_catalog_and_back(Some("1.0.0"), Some("1.0.0"), &[], false, false, Ok("1.0.0"))]
 #[case::no_catalog_and_another_range(Some("1.0.0"), Some("1.x"), &[], false, false, Ok("1.1.0"))]
 #[case::late_at_first(None, None, &[], false, true, Ok("1.1.0"))]

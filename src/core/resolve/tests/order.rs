@@ -189,7 +189,10 @@ fn what_only_the_catalogs_do_not_choose_still_fits(#[case] range: &str, #[case] 
     assert_eq!(resolve(&request, &unread, &ANY).installed_fits, want);
     let others = Fixture::default().content();
     assert_eq!(resolve(&request, &[catalog("a", 0, &others)], &ANY).installed_fits, want);
-    // That no version of the package fits is not of the catalogs.
+    let pruned = Fixture::chain(&["0.9.0", "3.0.0"]).content();
+    let of_a_range = want && !range.is_empty();
+    assert_eq!(resolve(&request, &[catalog("a", 0, &pruned)], &ANY).installed_fits, of_a_range);
+    // That no channel has a version that fits is not of the catalogs.
     let request = installed("1.0.0").version(range).channels(&["none"]);
     assert!(!resolve(&request, &tied, &ANY).installed_fits);
 }
