@@ -116,11 +116,11 @@ impl Question {
         }
     }
 
-    /// Says whether a package has a bundle in a channel that is asked for.
+    /// Says whether a package has a bundle, in a requested channel if one is requested.
     fn offers(&self, package: &PackageIndex, name: &str) -> bool {
         let channels = &self.filter.channels;
-        let asked = |channel: &str| channels.is_empty() || channels.iter().any(|it| it == channel);
+        let asked = |channel: &str| channels.iter().any(|it| it == channel);
         package.bundle(name).is_some()
-            && package.entries_of(name).any(|(channel, _)| asked(channel))
+            && (channels.is_empty() || package.entries_of(name).any(|(channel, _)| asked(channel)))
     }
 }

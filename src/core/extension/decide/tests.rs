@@ -465,6 +465,16 @@ fn the_rollout_before_is_named_until_the_next_one_ends() {
 
 // applying.md 1.3
 #[test]
+fn a_bundle_in_no_channel_is_offered_unless_one_is_requested() {
+    let content = Fixture::bundles(&["1.1.0", "1.2.0"]).content();
+    let mut question = question(None, &[]);
+    question.rolling = Some(rollout("1.1.0", None));
+    let goes_on = answer(&question, Some(&content));
+    assert_eq!(goes_on.goal.unwrap().target.version, "1.1.0");
+}
+
+// applying.md 1.3
+#[test]
 fn a_deprecated_bundle_gives_way_at_once() {
     let fixture = skipping(&["1.0.0", "1.1.0", "1.2.0"]);
     let (plain, deprecated) = (fixture.content(), fixture.deprecate("1.1.0").content());
