@@ -12,6 +12,7 @@ use olm_core::extension::{DecisionError, PolicyError, RollbackError};
 use olm_core::operator_condition::NotUpgradeable;
 use olm_core::render::RenderError;
 use olm_core::revision::{Account, BundleRecord, RevisionError};
+use olm_core::status::Note;
 use olm_image::PullError;
 
 use super::before::TakeOverError;
@@ -140,6 +141,14 @@ impl ExtensionError {
     pub(super) fn is_of_pull(&self) -> bool {
         let Self::Bundle { cause, .. } = self else { return false };
         matches!(**cause, ContentError::Pull(_) | ContentError::PullSecret(_))
+    }
+
+    /// Returns what is not in its text and helps to end it.
+    pub(super) fn note(&self) -> Option<Note> {
+        let Self::Bundle { cause, .. } = self else { return None };
+        let ContentError::Render(RenderError::Config(error)) = &**cause else { return None };
+        let message = error.hint()?;
+        Some(Note { reason: Reason::InvalidConfiguration, message })
     }
 
     /// Returns the hold of the bundle, if there is one.
@@ -325,9 +334,9 @@ impl Classify for ContentError {
 #[cfg(test)]
 mod tests {
     use olm_core::bundle::SizeError;
+    use olm_core::config::ConfigError;
     use olm_core::error::Chain;
     use olm_core::resolve::ResolveError;
-    use olm_core::status::Note;
     use olm_image::unpack::{Refusal, UnpackError};
     use rstest::rstest;
 
@@ -442,6 +451,17 @@ mod tests {
     ) {
         assert_eq!(error.awaits_person(), want);
         assert!(!matches!(error.disposition(), Disposition::Terminal(_)));
+    }
+
+    // decision 24
+    #[rstest]
+    #[case::no_choice("watchNamespace", true)]
+    #[case::another("colour", false)]
+    fn what_a_bundle_cannot_be_told_is_explained(#[case] key: &str, #[case] want: bool) {
+        let details = vec![format!("unknown field \"{key}\"")];
+        let error = bundle(RenderError::Config(ConfigError::Invalid(details)).into());
+        let note = error.note().map(|note| note.message);
+        assert_eq!(note.is_some_and(|text| text.contains("watch all namespaces")), want);
     }
 
     // decision 43; decision 20

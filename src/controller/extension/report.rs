@@ -105,7 +105,8 @@ fn status(
     let answered = answer.map_or(&[][..], |answer| &answer.notes);
     let enacted = &outcome.enacted;
     let notes = answered.iter().chain(&enacted.notes).chain(&enacted.pending);
-    let notes: Vec<_> = notes.cloned().collect();
+    let hint = error.and_then(ExtensionError::note);
+    let notes: Vec<_> = notes.cloned().chain(hint).collect();
     let mut status = summarize(
         extension.status.as_ref(),
         &Pass {

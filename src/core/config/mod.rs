@@ -95,6 +95,20 @@ pub enum ConfigError {
     Unusable(Vec<String>),
 }
 
+impl ConfigError {
+    /// Returns what the text, which is upstream's, does not tell.
+    pub fn hint(&self) -> Option<String> {
+        let unknown = unknown_field(WATCH_NAMESPACE);
+        let is_refused = matches!(self, Self::Invalid(details) if details.contains(&unknown));
+        is_refused.then(|| {
+            format!(
+                "spec.config.inline has {WATCH_NAMESPACE} only where the bundle supports install mode \
+                 OwnNamespace or SingleNamespace; others watch all namespaces"
+            )
+        })
+    }
+}
+
 impl Classify for ConfigError {
     fn disposition(&self) -> Disposition {
         // Only a change of the spec or another bundle can help.
