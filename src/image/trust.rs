@@ -2,13 +2,17 @@
 //!
 //! Source: catalogs.md 5.4 (CA certificates), 8.3.
 
+use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Identity};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 
-use crate::folder::{self, FileError};
+use crate::folder::{self, FileError, present};
 use crate::limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 use crate::proxies::{Proxies, ProxyError};
 
@@ -37,7 +41,7 @@ pub enum TrustError {
     Invalid {
         path: PathBuf,
         #[source]
-        source: reqwest::Error,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// A client certificate without its key, or a key without its certificate; holds which.
     #[error("missing {0}")]
@@ -91,7 +95,14 @@ struct Found {
 fn read(directory: &Path) -> Result<Found, TrustError> {
     let failed = |path: &Path| FileError::doing("reading certificates in", path);
     let mut found = Found::default();
-    let paths = folder::paths(directory).map_err(failed(directory))?;
+    let paths = match folder::paths(directory) {
+        // On a workstation it may be for root alone; the system's roots are enough for most registries.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::debug!(?directory, "certificates are not looked for, as it may not be read");
+            return Ok(found);
+        }
+        paths => paths.map_err(failed(directory))?,
+    };
     for path in &paths {
         let invalid = |source| TrustError::Invalid { path: path.clone(), source };
         let contents = |path: &Path| std::fs::read(path).map_err(failed(path));
@@ -105,14 +116,21 @@ fn read(directory: &Path) -> Result<Found, TrustError> {
         };
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("crt" | "pem") => {
-                let bundle = contents(path)?;
-                found.roots.extend(Certificate::from_pem_bundle(&bundle).map_err(invalid)?);
+                // RHEL has links to files of packages that may not be installed.
+                let bundle = present(std::fs::read(path)).map_err(failed(path))?;
+                let Some(bundle) = bundle else { continue };
+                let (roots, unusable) = roots(&bundle).map_err(invalid)?;
+                if unusable > 0 {
+                    tracing::warn!(?path, unusable, "certificates that are not of CAs are ignored");
+                }
+                found.roots.extend(roots);
             }
             Some("cert") => {
                 let mut pair = contents(&twin("key")?)?;
                 pair.push(b'\n');
                 pair.extend(contents(path)?);
-                found.identity = Some(Identity::from_pem(&pair).map_err(invalid)?);
+                let identity = Identity::from_pem(&pair);
+                found.identity = Some(identity.map_err(|error| invalid(error.into()))?);
             }
             Some("key") => {
                 twin("cert")?;
@@ -121,6 +139,16 @@ fn read(directory: &Path) -> Result<Found, TrustError> {
         }
     }
     Ok(found)
+}
+
+/// Reads the certificates of a PEM text, and says how many more cannot be those of a CA. As with Go, one
+/// of these does not keep the others from being used.
+fn roots(bundle: &[u8]) -> Result<(Vec<Certificate>, usize), Box<dyn Error + Send + Sync>> {
+    let all = CertificateDer::pem_slice_iter(bundle).collect::<Result<Vec<_>, _>>()?;
+    let usable = all.iter().filter(|der| webpki::anchor_from_trusted_cert(der).is_ok());
+    let usable: Vec<_> = usable.map(|der| Certificate::from_der(der)).collect::<Result<_, _>>()?;
+    let unusable = all.len() - usable.len();
+    Ok((usable, unusable))
 }
 
 #[cfg(test)]
@@ -143,5 +171,27 @@ mod tests {
         let bad = "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n";
         std::fs::write(dir.path().join("bad.crt"), bad).unwrap();
         assert!(read(dir.path()).err().unwrap().to_string().contains("bad.crt"));
+    }
+
+    // catalogs.md O14
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_nowhere_is_no_root() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/nowhere/uep.pem", dir.path().join("redhat-ca.crt")).unwrap();
+        assert!(read(dir.path()).unwrap().roots.is_empty());
+    }
+
+    // catalogs.md O14
+    #[test]
+    fn a_certificate_that_cannot_be_of_a_ca_does_not_stop_pulls() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        let good = rcgen::generate_simple_self_signed(["h.io".to_owned()]).unwrap().cert.pem();
+        let odd = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+        std::fs::write(dir.path().join("ca.crt"), format!("{odd}{good}")).unwrap();
+        assert_eq!(read(dir.path()).unwrap().roots.len(), 1);
+        let dirs = CertificateDirs { only: Some(dir.path().to_owned()), by_host: Vec::new() };
+        client(&dirs, "h.io", false, &Proxies::default()).unwrap();
     }
 }

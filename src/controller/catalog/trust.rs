@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
 use olm_core::error::quote;
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -72,8 +73,9 @@ fn read(folder: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Returns the certificates in a text, none if one of them cannot be read.
+/// Returns the certificates of CAs in a text, none if one of its certificates is not PEM.
 fn parse(pem: &[u8]) -> Vec<CertificateDer<'static>> {
-    let all: Result<_, _> = CertificateDer::pem_slice_iter(pem).collect();
-    all.unwrap_or_default()
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let is_usable = |der: &CertificateDer<'static>| RootCertStore::empty().add(der.clone()).is_ok();
+    all.unwrap_or_default().into_iter().filter(is_usable).collect()
 }
