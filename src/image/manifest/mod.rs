@@ -171,7 +171,9 @@ pub(crate) fn parse(bytes: &[u8], content_type: Option<&str>) -> Result<Manifest
         return Err(unsupported(media_type.unwrap_or_default()));
     };
     let known = [IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE];
-    if !known.contains(&config.media_type.as_str()) {
+    // Old tools and registries wrote `application/octet-stream` and others into docker's manifests.
+    let is_any = media_type == Some(IMAGE_MANIFEST_MEDIA_TYPE);
+    if !is_any && !known.contains(&config.media_type.as_str()) {
         let other = shown(&config.media_type);
         let text = format!("not a container image: configuration has media type {other}");
         return Err(ManifestError::Unsupported(text));

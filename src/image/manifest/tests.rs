@@ -82,6 +82,18 @@ fn images_are_read_and_foreign_urls_are_not(#[case] config_type: &str) {
     assert_eq!(manifest, Manifest::Image { config: want("c", 3), layers: vec![want("l", 4)] });
 }
 
+// catalogs.md 5.6
+#[rstest]
+#[case("application/octet-stream")]
+#[case("text/html")]
+#[case("")]
+fn the_type_of_a_configuration_does_not_count_in_a_manifest_of_docker(#[case] config_type: &str) {
+    let mut document = image(config_type);
+    parse(document.to_string().as_bytes(), None).unwrap_err();
+    document["mediaType"] = json!(IMAGE_MANIFEST_MEDIA_TYPE);
+    parse(document.to_string().as_bytes(), None).unwrap();
+}
+
 // catalogs.md 5.3
 #[test]
 fn a_character_set_does_not_change_the_media_type_of_an_answer() {
