@@ -172,14 +172,13 @@ impl Entry {
             return Ok(Some(Credential::RegistryToken(self.registrytoken)));
         }
         // It counts before the two fields, as for Docker and the kubelet.
-        if self.auth.0.is_empty() {
-            let Self { username, password, .. } = self;
-            let is_set = !username.is_empty() || !password.0.is_empty();
-            return Ok(is_set.then_some(Credential::Basic { username, password }));
-        }
-        let (username, password) =
-            decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(without_user(key)))?;
-        Ok(Some(Credential::Basic { username, password }))
+        let (username, password) = if self.auth.0.is_empty() {
+            (self.username, self.password)
+        } else {
+            decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(without_user(key)))?
+        };
+        let is_set = !username.is_empty() || !password.0.is_empty();
+        Ok(is_set.then_some(Credential::Basic { username, password }))
     }
 }
 
