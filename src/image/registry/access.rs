@@ -42,16 +42,24 @@ impl Access {
                 self.refused(error)
             }
             RequestError::Transport { text, .. } if text.contains("UnknownIssuer") => {
-                let places = self.certificates.iter();
-                let places = places.map(|place| quote(&place.display().to_string()));
-                let places: Vec<_> = places.collect();
-                Some(format!("its CA belongs in {}", places.join(" or ")))
+                Some(format!("its CA belongs in {}", self.places()))
+            }
+            // A CA that is trusted itself may have such an extension.
+            RequestError::Transport { text, .. }
+                if text.contains("UnsupportedCriticalExtension") =>
+            {
+                Some(format!("a CA that has one belongs in {} itself", self.places()))
             }
             RequestError::Transport { text, .. } if text.contains("CaUsedAsEndEntity") => {
                 Some(NOT_OF_A_SERVER.to_owned())
             }
             _ => None,
         }
+    }
+
+    fn places(&self) -> String {
+        let places = self.certificates.iter().map(|place| quote(&place.display().to_string()));
+        places.collect::<Vec<_>>().join(" or ")
     }
 
     fn refused(&self, error: &RequestError) -> Option<String> {
@@ -112,6 +120,8 @@ mod tests {
             "Get \"https://h.io/v2/\": invalid peer certificate: UnknownIssuer (its CA belongs in \
              \"/etc/containers/certs.d/h.io\")"
         );
+        let odd = said(broken("Other(OtherError(UnsupportedCriticalExtension))"));
+        assert!(odd.ends_with("one belongs in \"/etc/containers/certs.d/h.io\" itself)"), "{odd}");
         let expired = "invalid peer certificate: Expired";
         assert!(said(broken(expired)).ends_with(expired));
     }
