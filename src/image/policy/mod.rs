@@ -166,8 +166,8 @@ impl Demand {
             Signatures::Found(found) if found.is_empty() => {
                 return Err(PolicyError::Unsigned(format!(
                     "docker://{image} is not signed, and policy.json requires a signature for {scope}: \
-                     sign it with cosign (an image for several platforms with --recursive), or name \
-                     another image"
+                     sign it with cosign (an image for several platforms with --recursive, from cosign 3 \
+                     on with --new-bundle-format=false --use-signing-config=false), or name another image"
                 )));
             }
             Signatures::Found(found) => found,
