@@ -12,9 +12,7 @@ use olm_api::conditions::{Reason, status, types};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_core::catalog::Lifecycle;
 use olm_core::extension::{counting, supported};
-use olm_core::gate::{
-    self, Bundle, MinorRelease, max_openshift_version, platform_upgradeable, way_out, with_way_out,
-};
+use olm_core::gate::{self, Bundle, MinorRelease, platform_upgradeable, way_out, with_way_out};
 use olm_core::revision::states;
 use olm_core::status::{Note, find, remove_condition};
 
@@ -91,7 +89,6 @@ pub(super) fn support(
 pub(super) fn closing(release: Release, revisions: &[ClusterObjectSet]) -> Option<Note> {
     let Release::At(current) = release else { return None };
     let bundle = Bundle::recorded("", &states(revisions).rolling.last().copied()?.metadata);
-    let max = max_openshift_version(bundle.properties);
-    gate::closing(current, bundle.name, max)
+    gate::closing(current, bundle.name, bundle.max())
         .map(|message| Note { reason: Reason::IncompatibleWithNextVersion, message })
 }

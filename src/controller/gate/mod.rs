@@ -231,9 +231,14 @@ impl Gate {
             given.as_deref().or_else(|| gate::current_version(self.payload.as_deref(), of_cluster));
         let release = current.and_then(MinorRelease::of_cluster);
         self.platform.set(release.map_or(Release::Unread, Release::At));
+        let extensions = self.known.as_ref().map(|known| known.extensions.state());
         let mut bundles: BTreeMap<&str, Vec<Bundle<'_>>> = BTreeMap::new();
         for bundle in observed.revisions.bundles() {
             bundles.entry(bundle.extension).or_default().push(bundle);
+        }
+        let readable = extensions.iter().flatten().filter_map(|found| found.0.as_ref().ok());
+        for bundle in readable.filter_map(Bundle::not_taken_over) {
+            bundles.entry(bundle.extension).or_insert_with(|| vec![bundle]);
         }
         let (mut allowed, mut ways_out) = (BTreeMap::new(), BTreeMap::new());
         for (extension, bundles) in &bundles {

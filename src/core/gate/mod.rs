@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use olm_api::ClusterExtension;
 use olm_api::conditions::{Reason, clusteroperator as operator, status, types};
 use olm_api::keys::annotation;
 
@@ -38,6 +39,8 @@ pub struct Bundle<'a> {
     pub name: &'a str,
     /// Annotation `olm.properties` of the revision, if it has one.
     pub properties: Option<&'a str>,
+    /// Whether a revision stands for it.
+    pub is_recorded: bool,
 }
 
 impl<'a> Bundle<'a> {
@@ -51,6 +54,29 @@ impl<'a> Bundle<'a> {
             extension,
             name: annotation(annotation::BUNDLE_NAME).unwrap_or_default(),
             properties: annotation(annotation::PROPERTIES),
+            is_recorded: true,
+        }
+    }
+
+    /// Returns the installed bundle of an extension that has no revision that counts: another installer
+    /// installed it, and it is not taken over yet. One that is being deleted does not count.
+    pub fn not_taken_over(extension: &'a ClusterExtension) -> Option<Self> {
+        let metadata = &extension.metadata;
+        let installed = extension.status.as_ref()?.install.as_ref()?;
+        metadata.deletion_timestamp.is_none().then(|| Self {
+            extension: metadata.name.as_deref().unwrap_or_default(),
+            name: &installed.bundle.name,
+            properties: None,
+            is_recorded: false,
+        })
+    }
+
+    /// Returns what it says about the OpenShift versions it supports.
+    pub fn max(self) -> Result<MaxVersion, PropertyError> {
+        if self.is_recorded {
+            max_openshift_version(self.properties)
+        } else {
+            Err(PropertyError::NotTakenOver)
         }
     }
 }
@@ -86,7 +112,7 @@ pub fn verdict(
     let (mut incompatible, mut lifted) = (BTreeSet::new(), BTreeSet::new());
     let mut errors = BTreeSet::new();
     for bundle in bundles {
-        match max_openshift_version(bundle.properties) {
+        match bundle.max() {
             Ok(MaxVersion::Supports(max)) if blocks_update(current, max) => {
                 incompatible.insert(format!(
                     "bundle {} for ClusterExtension {}",
@@ -113,7 +139,7 @@ pub fn elsewhere() -> Statement {
 fn error_line(bundle: &Bundle<'_>, error: &PropertyError) -> String {
     // Programs that parse these messages know both spellings.
     let subject = match error {
-        PropertyError::Annotation(_) => "error",
+        PropertyError::Annotation(_) | PropertyError::NotTakenOver => "error",
         PropertyError::Repeated | PropertyError::Value { .. } => "error(s)",
     };
     format!(
@@ -210,7 +236,7 @@ pub fn strictest<'a>(
     bundles: impl IntoIterator<Item = Bundle<'a>>,
 ) -> Option<(Bundle<'a>, Result<MaxVersion, PropertyError>)> {
     let bundles = bundles.into_iter();
-    let read = bundles.map(|bundle| (bundle, max_openshift_version(bundle.properties)));
+    let read = bundles.map(|bundle| (bundle, bundle.max()));
     read.min_by_key(|(_, max)| match max {
         Err(_) => (0, None),
         Ok(MaxVersion::Supports(max)) => (1, Some(*max)),

@@ -44,6 +44,12 @@ impl fmt::Display for MaxVersion {
 /// Why it is not known which versions a bundle supports.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PropertyError {
+    /// No revision has its properties.
+    #[error(
+        "it is not taken over yet, so its properties are not known: condition Ready of the extension \
+         says why"
+    )]
+    NotTakenOver,
     /// The annotation is not a list of properties; holds the JSON error, in Go's words where they
     /// are known.
     #[error("could not convert olm.properties: failed to unmarshal properties annotation: {0}")]

@@ -1,5 +1,8 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use olm_api::ClusterExtensionSpec;
 use proptest::prelude::*;
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
 use crate::fixture::{cases, rows, text};
@@ -73,7 +76,7 @@ fn blocks() {
 }
 
 fn bundle<'a>(extension: &'a str, name: &'a str, properties: &'a str) -> Bundle<'a> {
-    Bundle { extension, name, properties: Some(properties) }
+    Bundle { extension, name, properties: Some(properties), is_recorded: true }
 }
 
 // applying.md i2, the worked example of 9.4
@@ -113,7 +116,7 @@ fn the_operator_condition_has_the_words_without_its_name() {
 // applying.md i3
 #[test]
 fn nothing_declared_is_well() {
-    let none = Bundle { extension: "a", name: "a.v1", properties: None };
+    let none = Bundle { extension: "a", name: "a.v1", properties: None, is_recorded: true };
     for bundles in [&[][..], &[none][..]] {
         let got = verdict(Cluster::At(Some("4.18.7")), bundles, &BTreeMap::new());
         assert_eq!(
@@ -158,6 +161,23 @@ fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_e
     assert_eq!(got.message.strip_prefix(chain), Some(json_error));
 }
 
+// applying.md 9.3
+#[test]
+fn what_is_not_taken_over_yet_blocks_until_it_is_deleted() {
+    let installed = json!({"install": {"bundle": {"name": "a.v1", "version": "1.0.0"}}});
+    let mut extension = ClusterExtension::new("a", ClusterExtensionSpec::default());
+    assert_eq!(Bundle::not_taken_over(&extension), None);
+    extension.status = serde_json::from_value(installed).unwrap();
+    let bundle = Bundle::not_taken_over(&extension).unwrap();
+    let got = verdict(Cluster::At(Some("4.18.7")), &[bundle], &BTreeMap::new());
+    assert_eq!(got.status, "False");
+    assert_eq!(got.reason.as_str(), "InstalledOLMOperators_FailureGettingExtensionMetadata");
+    let want = "error with cluster extension a: error in bundle a.v1: it is not taken over yet";
+    assert!(got.message.contains(want), "{}", got.message);
+    extension.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+    assert_eq!(Bundle::not_taken_over(&extension), None);
+}
+
 // applying.md i11, 9.7
 #[rstest]
 #[case::not_everything_is_read(Cluster::NotRead, "NoData")]
@@ -192,7 +212,7 @@ fn the_condition_is_that_of_the_strictest_bundle() {
     let bundles = || [bundle("a", "a.v2", &new), bundle("a", "a.v1", &old)];
     let got = platform_upgradeable(MinorRelease::new(4, 18), bundles()).unwrap();
     assert!(got.message.contains("\"a.v1\""), "{}", got.message);
-    let none = Bundle { extension: "a", name: "a.v1", properties: None };
+    let none = Bundle { extension: "a", name: "a.v1", properties: None, is_recorded: true };
     let got = platform_upgradeable(MinorRelease::new(4, 18), [none]).unwrap();
     assert_eq!((got.status, got.reason), ("True", Reason::NotDeclared));
     assert_eq!(platform_upgradeable(MinorRelease::new(4, 18), []), None);

@@ -6,7 +6,9 @@ mod apis;
 pub(super) mod report;
 
 use olm_core::extension::{Lift, counting};
-use olm_core::gate::{MaxVersion, MinorRelease, closing, current_version, max_declared, strictest};
+use olm_core::gate::{
+    Bundle, MaxVersion, MinorRelease, closing, current_version, max_declared, strictest,
+};
 use olm_core::revision::bundle_version;
 use olm_core::rights::OPENSHIFT;
 
@@ -144,7 +146,11 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
     for extension in cluster.extensions().await? {
         let name = extension.name_any();
         let revisions = cluster.revisions(&name).await?;
-        found.extensions.extend(Extension::of(&name, &revisions));
+        match (Extension::of(&name, &revisions), Bundle::not_taken_over(&extension)) {
+            (Some(one), _) => found.extensions.push(one),
+            (None, Some(bundle)) => found.unknown.push(not_taken_over(bundle)),
+            (None, None) => {}
+        }
         stored.extend(revisions);
     }
     lift(cluster, &mut found).await;
@@ -230,6 +236,18 @@ fn declared(state: &ClusterState) -> Option<String> {
     };
     let release = settings.platform_version.or_else(inferred);
     release.map(|release| release.to_string())
+}
+
+/// Names what is not known of a bundle without revision.
+fn not_taken_over(bundle: Bundle<'_>) -> Unknown {
+    Unknown {
+        what: format!(
+            "what bundle {} of extension {} uses and supports",
+            bundle.name, bundle.extension
+        ),
+        why: bundle.max().err().map(|why| why.to_string()).unwrap_or_default(),
+        hint: Some(format!("kubectl olm status {}", bundle.extension)),
+    }
 }
 
 async fn lift(cluster: &Cluster, found: &mut Findings) {
