@@ -52,10 +52,14 @@ impl Trust {
 }
 
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
-/// and files that hold something else are not an error. Blocks.
+/// and files that hold something else are not an error. One that is no certificate of a CA for us is
+/// passed over: the client would refuse all of them. Blocks.
 fn certificates(folder: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let name = quote(&folder.to_string_lossy());
-    let found = read(folder).with_context(|| format!("error reading certificates in {name}"))?;
+    let mut found =
+        read(folder).with_context(|| format!("error reading certificates in {name}"))?;
+    let mut roots = RootCertStore::empty();
+    found.retain(|one| roots.add(one.clone()).is_ok());
     if found.is_empty() {
         bail!("no certificates found in {name}");
     }

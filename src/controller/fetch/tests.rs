@@ -535,6 +535,9 @@ async fn certificates_to_trust_are_read_for_every_download() {
     let (base, ca) = listen_with_tls(folder.path(), answer(200, 0, PACKAGE));
     std::fs::write(cas.join("ca.crt"), other.cert.pem()).unwrap();
     std::fs::write(cas.join("README"), "no certificate").unwrap();
+    // PEM, but of no certificate.
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(cas.join("broken.crt"), broken).unwrap();
     let catalogs = trusting(folder.path(), trust, &metrics).unwrap();
     let object = object("a", &base, "1");
     assert!(look(&catalogs, &object).await.problem().is_some());
