@@ -264,6 +264,13 @@ fn on_openshift_each_half_has_a_namespace_and_certificates_of_the_service_ca() {
     let objects = render("openshift");
     let left = objects.iter().filter(|it| it.to_string().contains("olmv1-system"));
     assert_eq!(left.count(), 0);
+    let denying =
+        ["catalogd", "operator-controller"].map(|it| format!("{it}-default-deny-all-traffic"));
+    let denying = denying.each_ref().map(|name| {
+        let policy = objects.iter().find(|it| it["metadata"]["name"] == **name);
+        policy.map(|policy| &policy["spec"]["podSelector"])
+    });
+    assert_eq!(denying, [Some(&json!({})); 2]);
     for container in &containers {
         let mounts = container.spec["volumeMounts"].to_string();
         assert!(mounts.contains("/etc/containers") && mounts.contains("/etc/docker"));
