@@ -52,14 +52,10 @@ impl Trust {
 }
 
 /// Reads every certificate of every file in a folder; subfolders are passed over, links followed,
-/// and files that hold something else are not an error. One that is no certificate of a CA for us is
-/// passed over: the client would refuse all of them. Blocks.
+/// and files that hold something else are not an error. Blocks.
 fn certificates(folder: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let name = quote(&folder.to_string_lossy());
-    let mut found =
-        read(folder).with_context(|| format!("error reading certificates in {name}"))?;
-    let mut roots = RootCertStore::empty();
-    found.retain(|one| roots.add(one.clone()).is_ok());
+    let found = read(folder).with_context(|| format!("error reading certificates in {name}"))?;
     if found.is_empty() {
         bail!("no certificates found in {name}");
     }
@@ -77,9 +73,9 @@ fn read(folder: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Returns the certificates of CAs in a text, none if one of its certificates is not PEM.
+/// Returns the certificates of CAs in a text; what cannot be read or used is passed over, as by Go:
+/// the client would refuse all of them.
 fn parse(pem: &[u8]) -> Vec<CertificateDer<'static>> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let is_usable = |der: &CertificateDer<'static>| RootCertStore::empty().add(der.clone()).is_ok();
-    all.unwrap_or_default().into_iter().filter(is_usable).collect()
+    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).filter(is_usable).collect()
 }
