@@ -255,6 +255,19 @@ fn certificates_of_another_source_stay_trusted_while_servers_show_them() {
     assert!(matches!(verdict(theirs, &authority, false, start()), Verdict::Keep(_)));
 }
 
+// Kubernetes allows a namespace of digits alone.
+#[test]
+fn a_certificate_for_a_namespace_of_digits_is_kept() {
+    let authority = authority();
+    let names = ["pot.1234", "pot.1234.svc", "pot.1234.svc.cluster.local"].map(str::to_owned);
+    let made = leaf(&authority.newest.issue(&names, "pot-cert", start()).unwrap());
+    assert!(made.trusted_ca(&names, start()).is_some());
+    let verdict = judge(&Ok(made), &authority, &names, true, start());
+    assert!(matches!(verdict, Verdict::Keep(_)), "{verdict:?}");
+    let other = issue(&authority.newest, start());
+    assert!(matches!(judge(&Ok(other), &authority, &names, true, start()), Verdict::Issue(_)));
+}
+
 #[test]
 fn a_certificate_never_outlives_its_ca() {
     let authority = authority();
