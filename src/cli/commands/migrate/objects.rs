@@ -17,7 +17,7 @@ use crate::workloads::objects as whole;
 const ROUNDS: usize = 5;
 
 /// Kinds in the namespace of an operator that Classic makes.
-const NAMESPACED: [(&str, &str); 13] = [
+const NAMESPACED: [(&str, &str); 14] = [
     ("v1", "ServiceAccount"),
     ("v1", "Secret"),
     ("v1", "ConfigMap"),
@@ -29,6 +29,7 @@ const NAMESPACED: [(&str, &str); 13] = [
     ("policy/v1", "PodDisruptionBudget"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    ("monitoring.coreos.com/v1", "PodMonitor"),
     ("monitoring.coreos.com/v1", "PrometheusRule"),
     ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"),
 ];
@@ -386,9 +387,9 @@ mod tests {
 
     #[test]
     fn every_kind_of_objects_that_classic_takes_from_bundles_is_listed() {
-        let supported = "PrometheusRule ServiceMonitor PodDisruptionBudget PriorityClass \
-            VerticalPodAutoscaler ConsoleYAMLSample ConsoleQuickStart ConsoleCLIDownload \
-            ConsoleLink ConsolePlugin NetworkPolicy";
+        let supported = "PrometheusRule ServiceMonitor PodMonitor PodDisruptionBudget \
+            PriorityClass VerticalPodAutoscaler ConsoleYAMLSample ConsoleQuickStart \
+            ConsoleCLIDownload ConsoleLink ConsolePlugin NetworkPolicy";
         let listed: Vec<_> = NAMESPACED.iter().chain(&LABELLED).map(|(_, kind)| *kind).collect();
         for kind in supported.split_whitespace() {
             assert!(listed.contains(&kind), "{kind}");
