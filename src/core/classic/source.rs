@@ -1,5 +1,6 @@
 //! What a `CatalogSource` becomes.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use itertools::Itertools as _;
@@ -69,6 +70,8 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         });
         return answer.line(source, Carried::No, fields.join(", "), text);
     }
+    let (written, completed) = (image, with_tag(image));
+    let image = &*completed;
     if let Some(first) = answer.catalogs.iter().find(|it| it.name() == source.name()) {
         let is_same = first.text_at("/spec/source/image/ref") == image;
         let carried = if is_same { Carried::NotNeeded } else { Carried::No };
@@ -87,7 +90,9 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
         answer.line(source, Carried::Yes, field, "becomes source.type Image");
     }
     let mut spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
-    answer.line(source, Carried::Yes, format!("image: {image}"), "becomes ref");
+    let text =
+        if image == written { "becomes ref" } else { "becomes ref, with the tag it means: latest" };
+    answer.line(source, Carried::Yes, format!("image: {written}"), text);
     let mut annotations = Map::new();
     if let (Some(template), Some(filled)) = (template, &filled) {
         let field = format!("{TEMPLATE}: {template}");
@@ -102,9 +107,15 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
             }
         }
     }
-    if let Some(priority) = source.pointer("/spec/priority").filter(|it| it.is_i64()) {
-        spec["priority"] = priority.clone();
-        answer.line(source, Carried::Yes, format!("priority: {priority}"), "becomes priority");
+    if let Some(priority) = source.pointer("/spec/priority").and_then(Value::as_i64) {
+        let nearest = priority.clamp(i32::MIN.into(), i32::MAX.into());
+        spec["priority"] = json!(nearest);
+        let text = if nearest == priority {
+            "becomes priority".to_owned()
+        } else {
+            format!("becomes priority {nearest}, the nearest that a ClusterCatalog can have")
+        };
+        answer.line(source, Carried::Yes, format!("priority: {priority}"), text);
     }
     poll(source, image, &mut spec, answer);
     let metadata = metadata(source, annotations, answer);
@@ -138,6 +149,12 @@ fn metadata(source: &Object, mut annotations: Map<String, Value>, answer: &mut A
         answer.line(source, Carried::No, format!("secrets: {more}"), text);
     }
     metadata
+}
+
+/// Returns an image with a tag or a digest, which the kubelet does without and a ClusterCatalog does not.
+fn with_tag(image: &str) -> Cow<'_, str> {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    if name.contains([':', '@']) { image.into() } else { format!("{image}:latest").into() }
 }
 
 /// Returns the image that Classic filled the template of a source in to.

@@ -337,6 +337,28 @@ fn a_default_source_with_another_image_is_a_catalog_of_its_own(
 }
 
 #[rstest]
+#[case::tag("r.io:5000/a/c:1", "7", "r.io:5000/a/c:1", 7)]
+#[case::no_tag("r.io:5000/a/c", "-3", "r.io:5000/a/c:latest", -3)]
+#[case::digest("r.io/c@sha256:0", "3000000000", "r.io/c@sha256:0", i32::MAX)]
+#[case::least("r.io/c:1", "-3000000000", "r.io/c:1", i32::MIN)]
+fn a_source_becomes_a_catalog_that_the_api_server_takes(
+    #[case] image: &str,
+    #[case] priority: &str,
+    #[case] want: &str,
+    #[case] nearest: i32,
+) {
+    let objects = objects(&format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
+         namespace: olm}}\nspec: {{sourceType: grpc, image: \"{image}\", priority: {priority}}}\n"
+    ));
+    let answer = Classic::new(&objects).convert(&[]);
+    let spec = answer.catalogs[0].pointer("/spec").unwrap();
+    assert_eq!(spec["source"]["image"]["ref"], want, "{:#?}", answer.lines);
+    assert_eq!(spec["priority"], nearest);
+    assert!(answer.is_whole());
+}
+
+#[rstest]
 #[case::another_image("r.io/c:2", Carried::No)]
 #[case::the_same_image("r.io/c:1", Carried::NotNeeded)]
 fn sources_of_one_name_become_one_catalog(#[case] image: &str, #[case] carried: Carried) {
