@@ -5,11 +5,11 @@ use itertools::Itertools as _;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Carried, Classic, has};
+use super::{Answer, Carried, Classic, GROUP, has};
 use crate::bundle::{Csv, mode};
 use crate::config::Features;
-use crate::object::Object;
-use crate::render::{PROXY_NAMES, ProxyVariables, check_support};
+use crate::object::{Object, items};
+use crate::render::{OPERATOR_CONDITIONS, PROXY_NAMES, ProxyVariables, check_support};
 
 /// Fields of the spec that are treated alike, and what becomes of them.
 #[rustfmt::skip]
@@ -80,6 +80,12 @@ impl Classic<'_> {
                 answer.line(csv, Carried::NotNeeded, line, text);
             }
         }
+        let used = used_of_classic(csv);
+        if !used.is_empty() {
+            let text = "the operator may look for these objects of OLM Classic, and finds none of \
+                        its own any more: ask its author whether it runs without them";
+            answer.line(csv, Carried::No, format!("rights on {used}"), text);
+        }
     }
 
     /// Reads the `OperatorCondition` of the installed CSV. One that the operator or an administrator
@@ -146,6 +152,24 @@ fn names(csv: &Object, field: &str) -> Vec<String> {
     };
     // A CRD is owned once for each of its versions.
     csv.list_at(&pointer(field)).map(name).sorted().dedup().collect()
+}
+
+/// Returns the resources of Classic that an operator has rights on, but for `OperatorConditions`, which
+/// an extension may have. One that also has rights on those of OLM v1 knows both.
+pub(super) fn used_of_classic(csv: &Object) -> String {
+    let permissions = ["permissions", "clusterPermissions"].into_iter();
+    let permissions =
+        permissions.flat_map(|key| csv.list_at(&pointer(&format!("install.spec.{key}"))));
+    let rules: Vec<&Value> = permissions.flat_map(|it| items(&it["rules"])).collect();
+    let of = |group: &'static str| {
+        rules.iter().filter(move |rule| items(&rule["apiGroups"]).any(|it| it == group))
+    };
+    if of(olm_api::GROUP).next().is_some() {
+        return String::new();
+    }
+    let resources = of(GROUP).flat_map(|rule| items(&rule["resources"])).filter_map(Value::as_str);
+    let resources = resources.filter_map(|it| it.split('/').next());
+    resources.filter(|it| *it != OPERATOR_CONDITIONS).sorted().dedup().join(", ")
 }
 
 fn pointer(field: &str) -> String {

@@ -237,10 +237,12 @@ impl Answer {
         })
     }
 
-    /// Returns what is not converted of a Subscription, the group of its namespace and its catalog.
+    /// Returns what is not converted of a Subscription, its CSV, the group of its namespace and its
+    /// catalog.
     pub fn lost<'a>(&'a self, subscription: &'a Object) -> impl Iterator<Item = &'a Line> {
         let text = |field: &str| subscription.text_at(field);
         let source = format!("{}/{}", text("/spec/sourceNamespace"), text("/spec/source"));
+        let csv = format!("{}/{}", subscription.namespace(), text("/status/installedCSV"));
         self.lines.iter().filter(move |line| {
             let of_it = match line.kind.as_str() {
                 "Subscription" => line.object == subscription.place(),
@@ -249,6 +251,7 @@ impl Answer {
                     place.is_some_and(|(namespace, _)| namespace == subscription.namespace())
                 }
                 "CatalogSource" => line.object == source,
+                "ClusterServiceVersion" => line.object == csv,
                 _ => false,
             };
             of_it && line.carried == Carried::No

@@ -200,6 +200,13 @@ const APIS: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServ
     {name: a.v1.0.0, namespace: a}\nspec: {apiservicedefinitions: {owned: [{name: views, group: \
     v.example.com, version: v1, kind: View, deploymentName: a}]}}\n";
 
+fn rights(rules: &str) -> String {
+    format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {{name: \
+         a.v1.0.0, namespace: a}}\nspec: {{install: {{spec: {{permissions: [{{rules: [{rules}]}}]}}}}}}\n"
+    )
+}
+
 // Of each object that is given; what a condition says is read afterwards where one was written.
 #[rstest]
 #[case::no_group(
@@ -244,6 +251,12 @@ const APIS: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServ
     APIS,
     "user roles of APIs: their ClusterRoles stay as long as the APIServices"
 )]
+#[case::classic_is_used(
+    rights(
+        "{apiGroups: [operators.coreos.com], resources: [subscriptions, clusterserviceversions/status, operatorconditions]}"
+    ),
+    "No ClusterServiceVersion rights on clusterserviceversions, subscriptions: the operator may"
+)]
 fn what_is_beside_a_subscription_has_its_line(#[case] more: impl AsRef<str>, #[case] want: &str) {
     let subscription = "apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: \
         {name: a, namespace: a}\nspec: {name: a, channel: b, source: operatorhubio-catalog}\n\
@@ -254,6 +267,18 @@ fn what_is_beside_a_subscription_has_its_line(#[case] more: impl AsRef<str>, #[c
     let found = lines.iter().filter(|line| line.contains(want));
     assert_eq!(found.count(), (objects.len() - 1).max(1), "{lines:#?}");
     assert_eq!(answer.migrations[0].is_decided, !want.starts_with("No OperatorGroup"));
+}
+
+#[rstest]
+#[case::its_condition("{apiGroups: [operators.coreos.com], resources: [operatorconditions]}")]
+#[case::both(
+    "{apiGroups: [operators.coreos.com], resources: [subscriptions]}, {apiGroups: \
+     [olm.operatorframework.io], resources: [clusterextensions]}"
+)]
+#[case::all("{apiGroups: ['*'], resources: ['*']}")]
+fn rights_on_classic_that_an_operator_does_without_are_no_loss(#[case] rules: &str) {
+    let given = objects(&rights(rules));
+    assert_eq!(super::csv::used_of_classic(&given[0]), "");
 }
 
 #[test]
