@@ -72,3 +72,25 @@ pub(super) fn foreign_subjects(objects: &[Object], namespace: &str) -> Vec<Strin
     }
     warnings
 }
+
+/// Warns of definitions whose objects are converted behind a Service of this bundle in a namespace where
+/// it is not created.
+pub(super) fn foreign_services(objects: &[Object], namespace: &str) -> Vec<String> {
+    let services = objects.iter().filter(|object| object.kind() == "Service");
+    let services: BTreeSet<&str> = services.map(Object::name).collect();
+    let warning = |crd: &Object| {
+        let service = crd.pointer("/spec/conversion/webhook/clientConfig/service")?;
+        let (name, other) = (service["name"].as_str()?, service["namespace"].as_str()?);
+        (services.contains(name) && other != namespace).then(|| {
+            format!(
+                "{} {} is converted by Service {} of namespace {}, but the bundle creates it in {}",
+                crd.kind(),
+                quote(crd.name()),
+                quote(name),
+                quote(other),
+                quote(namespace)
+            )
+        })
+    };
+    objects.iter().filter_map(warning).collect()
+}

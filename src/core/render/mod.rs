@@ -244,6 +244,7 @@ pub fn render(bundle: &Bundle, options: &RenderOptions) -> Result<Rendered, Rend
     let objects = merged.into_objects();
     let mut warnings = bundle.warnings.clone();
     warnings.extend(manifest::foreign_subjects(&objects, namespace));
+    warnings.extend(manifest::foreign_services(&objects, namespace));
     let issues = certificates.is_some_and(|it| it.source == CertificateSource::SelfSigned);
     let requests = || certificate_requests(csv, namespace);
     Ok(Rendered {

@@ -371,3 +371,23 @@ proptest! {
         }
     }
 }
+
+// A stanza of the bundle's own, which no ConversionWebhook replaces, may name any namespace.
+#[test]
+fn a_conversion_by_a_service_elsewhere_is_warned_of() {
+    let warnings = |namespace: &str, service: &str| {
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition", "metadata": {"name": "x.example.com"},
+            "spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig":
+                {"service": {"name": "hook", "namespace": namespace}}}}}});
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": service}});
+        let (crd, service) = (crd.to_string(), service.to_string());
+        let files = with(&[("manifests/crd.yaml", &crd), ("manifests/service.yaml", &service)]);
+        render(&load(&files), &options("")).unwrap().warnings
+    };
+    let want = "CustomResourceDefinition \"x.example.com\" is converted by Service \"hook\" of \
+                namespace \"elsewhere\", but the bundle creates it in \"ops\"";
+    assert_eq!(warnings("elsewhere", "hook"), [want]);
+    assert_eq!(warnings("ops", "hook"), [""; 0]);
+    assert_eq!(warnings("elsewhere", "other"), [""; 0]);
+}
