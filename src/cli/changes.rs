@@ -301,7 +301,7 @@ pub(crate) async fn would_change(
 ) -> Result<Vec<String>, String> {
     let params = PatchParams { force: true, dry_run: true, ..PatchParams::apply(manager::OBJECTS) };
     let (api, mut sent) = (api(client, object), object.clone());
-    sent.remove_aggregated_rules();
+    sent.remove_fields_of_others();
     let after = loop {
         let error = match api.patch(object.name(), &params, &Patch::Apply(&sent.0)).await {
             Ok(after) => break after,

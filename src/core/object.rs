@@ -5,8 +5,12 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+
+const CA_BUNDLE: &str = "caBundle";
 
 /// A Kubernetes object: a JSON object with `apiVersion`, `kind` and `metadata`.
 #[derive(Debug, Clone, PartialEq)]
@@ -201,12 +205,28 @@ impl Object {
         self.kind() == "ClusterRole" && selectors.next().is_some()
     }
 
-    /// Removes the rules of an aggregated `ClusterRole`, which belong to the aggregation controller.
-    pub fn remove_aggregated_rules(&mut self) {
+    /// Removes what others write in place of the content: the rules of an aggregated `ClusterRole`, and
+    /// of a CRD the CA of its conversion webhook where that holds no certificate, so that it only keeps
+    /// the place of one that is injected.
+    pub fn remove_fields_of_others(&mut self) {
         if self.is_aggregated() {
             self.0.remove("rules");
         }
+        let spec = self.0.get_mut("spec");
+        let client = spec.and_then(|spec| spec.pointer_mut("/conversion/webhook/clientConfig"));
+        let client = client.and_then(Value::as_object_mut);
+        if let Some(client) = client.filter(|client| client.get(CA_BUNDLE).is_some_and(holds_no_ca))
+        {
+            client.remove(CA_BUNDLE);
+        }
     }
+}
+
+/// Says whether a CA bundle, as JSON has it, holds no certificate; one that is no base64 does not.
+fn holds_no_ca(bundle: &Value) -> bool {
+    let decoded = bundle.as_str().and_then(|text| STANDARD.decode(text).ok());
+    let pem = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    pem.is_some_and(|pem| !pem.contains("-----BEGIN CERTIFICATE-----"))
 }
 
 /// Returns the items of a list, none of any other value.

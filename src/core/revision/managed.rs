@@ -52,14 +52,15 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// the revision released the object, and nobody else would remove them.
 ///
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
-/// aggregation controller. A Secret is applied with `stringData` as `data`, which the API server makes
-/// of it: a key that a later version drops would stay in `data` otherwise. `blockOwnerDeletion` is false, so that the service account that applies
-/// it needs no right on our finalizers.
+/// aggregation controller, and a CRD without a CA that is none. A Secret is applied with `stringData`
+/// as `data`, which the API server makes of it: a key that a later version drops would stay in `data`
+/// otherwise. `blockOwnerDeletion` is false, so that the service account that applies it needs no right
+/// on our finalizers.
 ///
 /// Source: applying.md 3.6.
 pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
     let mut object = content.clone();
-    object.remove_aggregated_rules();
+    object.remove_fields_of_others();
     move_string_data(&mut object);
     let metadata = object.metadata_mut();
     let labels = map_in(metadata, "labels");

@@ -460,6 +460,24 @@ fn aggregating_role_is_applied_without_rules() {
     assert!(desired_object(&plain, &owner(), None).0.contains_key("rules"));
 }
 
+// applying.md 3.6: what only keeps the place of an injected CA prevents that the CRD is served
+#[rstest]
+#[case::line_end(json!("Cg=="), None)]
+#[case::word(json!("cGxhY2Vob2xkZXI="), None)]
+#[case::empty(json!(""), None)]
+#[case::certificate(json!("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="), Some("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="))]
+#[case::refused(json!("%"), Some("%"))]
+fn a_ca_without_a_certificate_is_not_applied(#[case] given: Value, #[case] want: Option<&str>) {
+    let crd = object(json!({"apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition", "metadata": {"name": "as.example.com"},
+        "spec": {"conversion": {"strategy": "Webhook", "webhook": {
+            "clientConfig": {"caBundle": given, "service": {"name": "s"}}}}}}));
+    let applied = desired_object(&crd, &owner(), None);
+    let client = applied.pointer("/spec/conversion/webhook/clientConfig").unwrap();
+    assert_eq!(client.get("caBundle").and_then(Value::as_str), want);
+    assert_eq!(client["service"]["name"], "s");
+}
+
 // applying.md 3.6: what a later version drops from it goes from `data`
 #[rstest]
 #[case::moved(json!({"stringData": {"a": "x"}}), json!({"data": {"a": "eA=="}}))]
