@@ -26,7 +26,8 @@ const PULLING: SignedDuration = SignedDuration::from_mins(2);
 const BACK_OFF: &str = "Back-off pulling image";
 
 /// Returns what a workload says of why it cannot progress, if it does: a Deployment that passed its
-/// own deadline or whose pods are refused, a Job that failed, a CRD whose names another one has.
+/// own deadline or whose pods are refused, a Job that failed, a CRD whose names another one has or whose
+/// webhook has no valid CA.
 ///
 /// `object` is as the API server returned it.
 pub fn stalled(object: &Object) -> Option<String> {
@@ -53,7 +54,8 @@ pub fn stalled(object: &Object) -> Option<String> {
         }),
         ("batch", "Job") => says("Failed", status::TRUE, None),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            let found = condition("NamesAccepted", status::FALSE, None)?;
+            let found = condition("NamesAccepted", status::FALSE, None)
+                .or_else(|| condition("Established", status::FALSE, Some("InvalidCABundle")))?;
             Some(format!("{}: {}", found["reason"].as_str()?, found["message"].as_str()?))
         }
         _ => None,
