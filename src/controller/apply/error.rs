@@ -33,8 +33,11 @@ pub enum ApplyError {
         /// Who manages those without a controller, and what to do.
         managed: Option<String>,
     },
-    #[error("phase {phase}: kind {kind}.{group} is not served by the cluster")]
-    Unserved { phase: usize, kind: String, group: String },
+    /// The cluster does not serve the kind of this object in this version.
+    #[error(
+        "phase {phase}: kind {}.{} is not served by the cluster", object.kind, object.api_version()
+    )]
+    Unserved { phase: usize, object: Box<Identity> },
     /// The revision that would own the objects does not exist any more; its name.
     #[error("ClusterObjectSet {0} no longer exists: nothing is applied for it")]
     Gone(String),

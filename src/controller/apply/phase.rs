@@ -216,11 +216,8 @@ impl Applier {
                 Found::Unserved => {
                     let object = &wanted.object;
                     if !(self.defer_optional && is_optional_group(object.group())) {
-                        return Err(ApplyError::Unserved {
-                            phase: index,
-                            kind: object.kind().to_owned(),
-                            group: object.group().to_owned(),
-                        });
+                        let object = Box::new(object.identity());
+                        return Err(ApplyError::Unserved { phase: index, object });
                     }
                     deferred.push(object.identity());
                     continue;
@@ -559,6 +556,18 @@ mod tests {
         let report = applier.observe_phase(0, &phase).await.unwrap();
         assert_eq!(report.failing.as_deref(), failing);
         assert_eq!((report.complete, report.wrote), (failing.is_none(), false));
+    }
+
+    // applying.md 3.11: the kind may be served in another version
+    #[tokio::test]
+    async fn a_kind_that_is_not_served_is_named_with_its_version() {
+        let object = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+            "metadata": {"namespace": "n", "name": "c"}});
+        let mut phase = phase(CollisionProtection::None);
+        phase.objects[0].object = Object::from_value(object).unwrap();
+        let error = applier(None).observe_phase(1, &phase).await.unwrap_err();
+        let want = "phase 1: kind PodDisruptionBudget.policy/v1beta1 is not served by the cluster";
+        assert_eq!(error.to_string(), want);
     }
 
     #[tokio::test]

@@ -281,8 +281,8 @@ impl Attempt<'_> {
         applier.refuse_collisions(&content.phases).await?;
         for (index, phase) in content.phases.iter().enumerate() {
             let mut report = applier.apply_phase(index, phase).await;
-            if let Err(ApplyError::Unserved { group, .. }) = &report {
-                ctx.kept.unserved.await_group(&name, group);
+            if let Err(ApplyError::Unserved { object, .. }) = &report {
+                ctx.kept.unserved.await_group(&name, &object.group);
             }
             // What was just written is often ready before anybody could read that it is not.
             let patience = Instant::now() + PATIENCE;

@@ -145,7 +145,7 @@ async fn a_flag_makes_every_kind_necessary() {
     let bundle = Bundle::new("1.0.0").with_manifest(RULE.object(name));
     let scene = Scene::set(cluster, "strict", &[bundle], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
-    let text = "kind PrometheusRule.monitoring.coreos.com is not served by the cluster";
+    let text = "kind PrometheusRule.monitoring.coreos.com/v1 is not served by the cluster";
     let waiting = extension.shows("Progressing", "True", "Retrying", text).await;
     assert!(is(&waiting, "Installed", "False", "Failed"));
     drop(strict);
