@@ -186,7 +186,7 @@ impl Remover {
     }
 
     async fn endpoint(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {
-        let kind = self.kinds.find(&content.identity()).await?;
+        let kind = self.kinds.find_installed(&content.identity()).await?;
         Ok(kind.map(|kind| Endpoint::new(self.client.clone(), &kind, content.namespace())))
     }
 

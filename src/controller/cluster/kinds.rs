@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::GroupVersionKind;
-use kube::discovery::{ApiResource, Scope, pinned_kind};
+use kube::discovery::{self, ApiCapabilities, ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use kube::{Api, Client};
 use olm_cluster::code;
@@ -19,6 +19,12 @@ pub struct Kind {
     /// Group, version, kind and plural.
     pub resource: ApiResource,
     pub namespaced: bool,
+}
+
+impl From<(ApiResource, ApiCapabilities)> for Kind {
+    fn from((resource, capabilities): (ApiResource, ApiCapabilities)) -> Self {
+        Self { resource, namespaced: capabilities.scope == Scope::Namespaced }
+    }
 }
 
 /// The kinds the cluster serves, read with the controller's own client.
@@ -42,8 +48,8 @@ impl Kinds {
         }
         let gvk = GroupVersionKind::gvk(&object.group, &object.version, &object.kind);
         match pinned_kind(&self.client, &gvk).await {
-            Ok((resource, capabilities)) => {
-                let kind = Kind { resource, namespaced: capabilities.scope == Scope::Namespaced };
+            Ok(found) => {
+                let kind = Kind::from(found);
                 lock(&self.known).insert(key, kind.clone());
                 Ok(Some(kind))
             }
@@ -51,6 +57,21 @@ impl Kinds {
             Err(err) if code(&err) == 404 => Ok(None),
             Err(err) => Err(err),
         }
+    }
+
+    /// The same in another version if the cluster no longer serves that of the object: what was installed
+    /// in it is still there.
+    pub async fn find_installed(&self, object: &Identity) -> Result<Option<Kind>, kube::Error> {
+        if let Some(kind) = self.find(object).await? {
+            return Ok(Some(kind));
+        }
+        let group = match discovery::group(&self.client, &object.group).await {
+            Ok(group) => group,
+            Err(kube::Error::Discovery(DiscoveryError::MissingApiGroup(_))) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let mut served = group.versions().flat_map(|version| group.versioned_resources(version));
+        Ok(served.find(|(resource, _)| resource.kind == object.kind).map(Kind::from))
     }
 
     /// Forgets a kind that may no longer be served.
@@ -71,5 +92,55 @@ impl Kinds {
         let api = Api::<StorageClass>::all(self.client.clone());
         let Ok(Some(found)) = api.get_opt(class).await else { return false };
         found.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::cluster::answering::{answering, refusal};
+
+    fn resources(version: &str, kind: &str) -> Value {
+        json!({"kind": "APIResourceList", "groupVersion": format!("policy/{version}"), "resources": [{
+            "name": "as", "singularName": "a", "namespaced": true, "kind": kind, "verbs": ["get"]}]})
+    }
+
+    // applying.md 3.9: what was installed in a version that is gone is not taken for removed
+    #[rstest]
+    #[case::another_version("policy", "PodDisruptionBudget", Some("policy/v1"))]
+    #[case::another_kind("policy", "PodSecurityPolicy", None)]
+    #[case::another_group("gone.example.com", "PodDisruptionBudget", None)]
+    #[tokio::test]
+    async fn what_was_installed_is_found_in_a_version_that_is_served(
+        #[case] group: &str,
+        #[case] kind: &str,
+        #[case] want: Option<&str>,
+    ) {
+        let client = answering(|request| match request.uri().path() {
+            "/apis" => (
+                200,
+                json!({"kind": "APIGroupList", "groups": [{"name": "policy",
+                "preferredVersion": {"groupVersion": "policy/v2", "version": "v2"}, "versions": [
+                    {"groupVersion": "policy/v2", "version": "v2"},
+                    {"groupVersion": "policy/v1", "version": "v1"}]}]}),
+            ),
+            "/apis/policy/v2" => (200, resources("v2", "Other")),
+            "/apis/policy/v1" => (200, resources("v1", "PodDisruptionBudget")),
+            _ => refusal(404),
+        });
+        let object = Identity {
+            group: group.to_owned(),
+            version: "v1beta1".to_owned(),
+            kind: kind.to_owned(),
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
+        };
+        let kinds = Kinds::new(client);
+        assert_eq!(kinds.find(&object).await.unwrap(), None);
+        let found = kinds.find_installed(&object).await.unwrap();
+        assert_eq!(found.map(|it| it.resource.api_version).as_deref(), want);
     }
 }
