@@ -171,13 +171,19 @@ async fn checked(
     let edited = plan::edited(extension, &edit.change)?;
     let plan = match plan::make(cluster, &edited, None).await {
         Ok(plan) => plan,
+        Err(missing) if args.grant => return Err(ungranted(&missing.why)),
         Err(missing) => {
             notice(&format!("note: the holds are not known: {}", missing.why));
             return Ok(Some(Permissions::default()));
         }
     };
+    if args.grant
+        && let Some(account) = plan.unknown.iter().find(|one| one.what == "account")
+    {
+        return Err(ungranted(&account.why));
+    }
     for one in &plan.unknown {
-        notice(&format!("note: {} is not known: {}", one.what, one.why));
+        notice(&format!("note: {} not known: {}", one.what, one.why));
     }
     // An approval is of what the spec asks for, and comes after it.
     let asks = edit.asks();
@@ -197,6 +203,14 @@ async fn checked(
     }
     let grants = if args.grant { plan.account.lacks } else { Permissions::default() };
     Ok((!stopped).then_some(grants))
+}
+
+/// Rights cannot be given where nobody knows which are missing.
+fn ungranted(why: &str) -> anyhow::Error {
+    Hinted::unknown(
+        format!("--grant: what the account lacks is not known: {why}"),
+        "without --grant only the controller judges its rights",
+    )
 }
 
 /// Takes `SelfCertified` back once the move is done.
