@@ -62,7 +62,7 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
     }
     let plan = match plan::make(&cluster, &extension, None).await {
         Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&extension)),
+        Err(missing) => return Ok(missing.say(&extension, None)),
     };
     // What is there already may be approved, so that it can be repaired and gone back to.
     if plan.is_empty() && !required {

@@ -53,6 +53,15 @@ impl UpgradeArgs {
     fn to(&self) -> Option<&String> {
         self.version.as_ref().or(self.to.as_ref())
     }
+
+    /// Returns the command that explains the answer to the same request.
+    fn why(&self) -> String {
+        let version = self.to().map(|range| format!(" --version {}", quote(range)));
+        let channels = self.channels.iter().map(|channel| format!(" --channel {channel}"));
+        let force = self.force.then(|| " --policy SelfCertified".to_owned());
+        let flags = version.into_iter().chain(channels).chain(force);
+        format!("kubectl olm why {}{}", self.name, flags.collect::<String>())
+    }
 }
 
 impl Edit {
@@ -101,7 +110,7 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
     let edit = edit.map_err(|error| {
         let Failure { text, outcome, hint } = Failure::of(&error);
-        let why = format!("to see which versions can be reached: kubectl olm why {name}");
+        let why = format!("to see which versions can be reached: {}", args.why());
         let hint = hint.or_else(|| (outcome == Outcome::Failed).then_some(why));
         Hinted { text: format!("{name}: {text}"), hint, outcome }
     })?;

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
     };
     let mut plan = match made {
         Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&of.extension)),
+        Err(missing) => return Ok(missing.say(&of.extension, to)),
     };
     if let (Some(_), Some(said)) = (to, &mut plan.controller) {
         // That was about another request.
@@ -86,6 +86,11 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
                 text::write_fields(&plan, out)?;
             }
         }
+    }
+    if plan.is_empty() {
+        let update = of.extension.status.as_ref().and_then(|status| status.update.as_ref());
+        let update = update.filter(|_| to.is_none()).map(|update| format!(": {}", update.message));
+        notice(&format!("note: nothing would change{}", update.unwrap_or_default()));
     }
     // Held or without effect is no; not known and nothing else in the way is not known.
     let is_no = plan.is_empty() || !plan.held_by.is_empty();
@@ -202,10 +207,10 @@ fn merge(into: &mut Value, change: &Value) {
 }
 
 impl Missing {
-    /// Prints why there is no plan.
-    pub(crate) fn say(&self, extension: &ClusterExtension) -> Outcome {
+    /// Prints why there is no plan, for this version if one was asked for.
+    pub(crate) fn say(&self, extension: &ClusterExtension, to: Option<&str>) -> Outcome {
         notice(&format!("error: {}: {}", extension.name_any(), self.why));
-        if let Some(command) = self.leads_on(extension) {
+        if let Some(command) = self.leads_on(extension, to) {
             notice(&format!("hint: to see which versions can be reached: {command}"));
         } else if let Some(hint) = &self.hint {
             notice(&format!("hint: {hint}"));
@@ -215,12 +220,16 @@ impl Missing {
 
     /// Returns the command that shows the versions, where none could be chosen: `why` is about an
     /// extension that exists.
-    fn leads_on(&self, extension: &ClusterExtension) -> Option<String> {
+    fn leads_on(&self, extension: &ClusterExtension, to: Option<&str>) -> Option<String> {
         if !self.is_unresolved {
             return None;
         }
         match extension.uid() {
-            Some(_) => Some(format!("kubectl olm why {}", extension.name_any())),
+            Some(_) => {
+                let version = to.map(|range| format!(" --version {}", quote(range)));
+                let version = version.unwrap_or_default();
+                Some(format!("kubectl olm why {}{version}", extension.name_any()))
+            }
             None => extension.package().map(|package| format!("kubectl olm show {package}")),
         }
     }
@@ -271,11 +280,13 @@ mod tests {
     }
 
     #[rstest]
-    #[case::existing(Some("u"), true, Some("kubectl olm why e"))]
-    #[case::new(None, true, Some("kubectl olm show p"))]
-    #[case::another_failure(Some("u"), false, None)]
+    #[case::existing(Some("u"), None, true, Some("kubectl olm why e"))]
+    #[case::asked_for(Some("u"), Some("1.x"), true, Some("kubectl olm why e --version \"1.x\""))]
+    #[case::new(None, Some("1.x"), true, Some("kubectl olm show p"))]
+    #[case::another_failure(Some("u"), None, false, None)]
     fn a_command_about_versions_is_named_where_it_works(
         #[case] uid: Option<&str>,
+        #[case] to: Option<&str>,
         #[case] is_unresolved: bool,
         #[case] want: Option<&str>,
     ) {
@@ -285,6 +296,6 @@ mod tests {
         let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
         let (outcome, why) = (Outcome::Failed, String::new());
         let missing = Missing { outcome, why, hint: None, is_unresolved };
-        assert_eq!(missing.leads_on(&extension).as_deref(), want);
+        assert_eq!(missing.leads_on(&extension, to).as_deref(), want);
     }
 }
