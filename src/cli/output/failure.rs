@@ -15,11 +15,14 @@ use crate::managed::failure;
 const WITHOUT_CLUSTER: &str =
     "--from PATH|IMAGE reads catalogs without one, where a command has it";
 const INSTALLER: &str = "ClusterRole operator-controller-clusterextension-installer-role allows it";
+const ADMIN: &str = "ask a cluster administrator for this right";
 const NO_ROLE: &str = "no role for users allows this; ask a cluster administrator";
 const APPROVER: &str = "approving needs verb approve on clusterextensions.olm.operatorframework.io";
 /// How the API server names the API group of these kinds.
 const OURS: &str = "in API group \"olm.operatorframework.io\"";
 const ACCOUNT: &str = "kubectl olm rbac --for-user lets a user name the account";
+const LOGIN: &str = "the API server does not accept the credentials of the kubeconfig, or they have \
+                     expired: log in again";
 const LIMIT: &str = "--request-timeout sets how long an answer is waited for";
 const VIEWER: &str = "ClusterRole operator-controller-clusterextension-viewer-role allows it";
 const READER: &str = "Role olm-plugin-reader in the namespace of the controller allows it; on \
@@ -65,7 +68,10 @@ impl Failure {
             match cause.downcast_ref::<kube::Error>() {
                 Some(kube::Error::Api(status)) => {
                     let known = Self::answered(status.code, &status.message);
-                    let hint = refused(status.code, &status.message);
+                    let hint = match status.code {
+                        401 => Some(LOGIN),
+                        code => refused(code, &status.message),
+                    };
                     let outcome = match status.code {
                         401 | 429 | 500.. => Outcome::Unknown,
                         _ => Outcome::Failed,
@@ -81,6 +87,15 @@ impl Failure {
             }
         }
         whole(Outcome::Failed, None)
+    }
+
+    /// Returns the way out of what the API server says that the caller may not do.
+    pub(crate) fn way_out(message: &str) -> Option<String> {
+        if !message.contains(" is forbidden: ") {
+            return None;
+        }
+        let known = Self::answered(403, message).and_then(|failure| failure.hint);
+        Some(known.unwrap_or_else(|| ADMIN.to_owned()))
     }
 
     /// Judges what the API server answers, if that means that something is not known.
@@ -102,7 +117,8 @@ impl Failure {
             return None;
         }
         // The viewer role is about these kinds only.
-        let is_of_viewer = refused.contains(OURS) || resource == "clusterserviceversions";
+        let is_of_viewer = (refused.contains(OURS) && resource != "clusterextensionrevisions")
+            || resource == "clusterserviceversions";
         if is_of_viewer {
             return Some(unknown(format!("you may not {verb} {resource}"), VIEWER));
         }
@@ -175,6 +191,32 @@ mod tests {
         let status = Status::failure("later", "R").with_code(code).boxed();
         let failure = Failure::of(&kube::Error::Api(status).into());
         assert_eq!((failure.text.as_str(), failure.outcome), ("later", Outcome::Unknown));
+        assert_eq!(failure.hint.as_deref(), (code == 401).then_some(LOGIN));
+    }
+
+    #[rstest]
+    #[case::ours(
+        "clustercatalogs.olm.operatorframework.io is forbidden: User \"dana\" cannot list resource \
+         \"clustercatalogs\" in API group \"olm.operatorframework.io\" at the cluster scope",
+        Some(VIEWER)
+    )]
+    #[case::not_in_the_viewer_role(
+        "leases.coordination.k8s.io \"a\" is forbidden: User \"dana\" cannot list resource \"leases\" \
+         in API group \"coordination.k8s.io\" at the cluster scope",
+        Some(ADMIN)
+    )]
+    #[case::kind_of_an_earlier_upstream(
+        "clusterextensionrevisions.olm.operatorframework.io is forbidden: User \"dana\" cannot list \
+         resource \"clusterextensionrevisions\" in API group \"olm.operatorframework.io\" at the cluster \
+         scope",
+        Some(ADMIN)
+    )]
+    #[case::no_connection(
+        "no connection to the API server https://a:6443: Connection refused",
+        None
+    )]
+    fn a_role_is_named_only_where_it_helps(#[case] message: &str, #[case] want: Option<&str>) {
+        assert_eq!(Failure::way_out(message).as_deref(), want);
     }
 
     // plugin.md 1.3

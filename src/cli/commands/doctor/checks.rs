@@ -14,6 +14,7 @@ use olm_core::settings::{ControllerSettings, KEY, REINSTALL};
 
 use super::facts::{self, Facts, Refusal};
 use super::{Row, about};
+use crate::output::Failure;
 use crate::prelude::*;
 
 /// Clocks further apart make leases and certificates fail.
@@ -57,10 +58,10 @@ pub(super) fn or_not_known(found: Result<Vec<Row>, Refusal>) -> Vec<Row> {
 pub(super) fn not_known(refusal: Refusal) -> Row {
     match refusal {
         Refusal::Absent => Row::unknown("the kind is not served", ""),
-        Refusal::Failed(why) => Row::unknown(
-            why,
-            "ask for ClusterRoles operator-controller-clusterextension-viewer-role and view",
-        ),
+        Refusal::Failed(why) => {
+            let hint = Failure::way_out(&why).unwrap_or_default();
+            Row::unknown(why, hint)
+        }
     }
 }
 

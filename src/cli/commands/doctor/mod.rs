@@ -10,6 +10,7 @@ mod releases;
 mod takeover;
 
 use crate::managed::{kinds, of_extensions};
+use crate::output::Failure;
 use crate::prelude::*;
 use facts::Facts;
 
@@ -117,9 +118,19 @@ pub(crate) async fn from_upstream(
     let facts = Facts::read(&client).await;
     let (managed, unread) = of_extensions(&client, &kinds(&client).await?, None).await;
     let mut rows = takeover::rows(&client, &facts, &managed).await;
-    let unread = unread.into_iter().map(|what| Row::unknown(what, ""));
-    rows.extend(about("objects", unread));
+    rows.extend(about("objects", not_listed(&unread)));
     print(&Diagnosis { rows }, args.output, out)
+}
+
+/// Returns one row for all kinds whose objects could not be listed.
+fn not_listed(unread: &[String]) -> Option<Row> {
+    let (first, others) = unread.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        number => format!("; nor those of {}", counted(number, "other kind")),
+    };
+    let text = format!("not every object of extensions is known: {first}{others}");
+    Some(Row::unknown(text, Failure::way_out(first).unwrap_or_default()))
 }
 
 fn print(answer: &Diagnosis, format: Format, out: &mut dyn Write) -> Ended {
