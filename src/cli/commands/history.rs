@@ -86,7 +86,7 @@ fn table(revisions: &[ClusterObjectSet]) -> Table {
     let mut table =
         Table::new(&["REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE"]);
     for row in rows(revisions) {
-        let note = row.note.map(|note| note.replace('\n', " "));
+        let note = row.note;
         let digest = row.digest.map(|digest| digest.chars().take(DIGEST).collect::<String>());
         table.row(vec![
             row.revision.to_string(),

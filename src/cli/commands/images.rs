@@ -178,7 +178,7 @@ fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::
     for (image, found) in found {
         match found {
             Ok(Ok(())) => {}
-            Ok(Err(why)) | Err(why) => table.row(vec![image.clone(), why.replace('\n', " ")]),
+            Ok(Err(why)) | Err(why) => table.row(vec![image.clone(), why.clone()]),
         }
     }
     Ok(table.write(out)?)

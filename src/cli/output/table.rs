@@ -18,9 +18,9 @@ impl Table {
         Self { rows: vec![headers] }
     }
 
-    /// Adds a row; missing cells are empty.
+    /// Adds a row; missing cells are empty. The lines of a cell become one.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.into_iter().map(one_line).collect());
     }
 
     /// Writes the table, on a terminal not wider than that; lines have no trailing blanks.
@@ -72,6 +72,19 @@ impl Table {
 /// Returns the text of a cell: a dash if there is none.
 pub(crate) fn cell(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
+}
+
+fn one_line(text: String) -> String {
+    if !text.contains('\n') {
+        return text;
+    }
+    let mut lines = text.lines();
+    let mut one = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        one.push_str(if one.ends_with([':', ';', ',']) { " " } else { "; " });
+        one.push_str(line.trim_start());
+    }
+    one
 }
 
 fn margin(text: &str) -> &str {
@@ -135,5 +148,14 @@ mod tests {
         assert_eq!(within(34).lines().collect::<Vec<_>>(), text);
         assert!(within(60).lines().all(|line| line.chars().count() <= 60));
         assert_eq!(within(80).lines().count(), 2);
+    }
+
+    #[test]
+    fn the_lines_of_a_cell_become_one() {
+        let mut table = Table::new(&["A", "B"]);
+        table.row(vec!["a\nb".to_owned(), "errors:\n  - c\n  - d".to_owned()]);
+        let mut out = Vec::new();
+        table.write_within(None, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "A     B\na; b  errors: - c; - d\n");
     }
 }
