@@ -41,11 +41,17 @@ pub enum ConnectionError {
     },
     #[error("credential plugin {} {failure}", quote(command))]
     Plugin { command: String, failure: String },
-    /// A kubeconfig cannot be read, or lacks what is asked for.
+    #[error("kubeconfig {} cannot be read: {error}", quote(&file.display().to_string()))]
+    Unread { file: PathBuf, error: io::Error },
+    /// A kubeconfig lacks what is needed.
     #[error(transparent)]
     Kubeconfig(#[from] KubeconfigError),
-    #[error("the kubeconfig has no user {}", quote(.0))]
-    User(String),
+    #[error("the kubeconfig has no {what} {}", quote(name))]
+    Lacks {
+        /// A context, a cluster or a user.
+        what: &'static str,
+        name: String,
+    },
     #[error("server of cluster {} is neither an HTTP URL nor host:port", quote(.0))]
     Server(String),
     #[error("certificate-authority of a cluster in the kubeconfig holds no certificates in PEM")]
@@ -62,9 +68,7 @@ impl ConnectionError {
     fn is_absent(&self) -> bool {
         match self {
             Self::Absent => true,
-            Self::Kubeconfig(KubeconfigError::ReadConfig(error, _)) => {
-                error.kind() == io::ErrorKind::NotFound
-            }
+            Self::Unread { error, .. } => error.kind() == io::ErrorKind::NotFound,
             _ => false,
         }
     }
@@ -105,6 +109,7 @@ fn read(path: &Path) -> Result<Kubeconfig, ConnectionError> {
                 error.location().map(|it| format!(": line {}, column {}", it.line(), it.column()));
             ConnectionError::Invalid { file: path.to_owned(), place: place.unwrap_or_default() }
         }
+        KubeconfigError::ReadConfig(error, file) => ConnectionError::Unread { file, error },
         error => error.into(),
     })?;
     // As kubectl writes it where none is set.
@@ -145,7 +150,7 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     let context = if let Some(name) = named.context.or(read.current_context) {
         let found = read.contexts.into_iter().find(|it| it.name == name);
         let found = found.and_then(|it| it.context);
-        found.ok_or(KubeconfigError::LoadContext(name))?
+        found.ok_or(ConnectionError::Lacks { what: "context", name })?
     } else if named.cluster.is_some() {
         Context::default()
     } else {
@@ -153,13 +158,14 @@ fn of_kubeconfig<E: Error + Send + Sync + 'static>(
     };
     let name = named.cluster.unwrap_or(context.cluster);
     let cluster = read.clusters.into_iter().find(|it| it.name == name).and_then(|it| it.cluster);
-    let cluster = cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(name.clone()))?;
+    let cluster =
+        cluster.ok_or_else(|| ConnectionError::Lacks { what: "cluster", name: name.clone() })?;
     let is_asked = named.user.is_some();
     let user_name = named.user.or(context.user);
     let user = read.auth_infos.into_iter().find(|it| Some(&it.name) == user_name.as_ref());
     // Only the name in a context may be missing.
     if let (true, None, Some(name)) = (is_asked, &user, user_name) {
-        return Err(ConnectionError::User(name));
+        return Err(ConnectionError::Lacks { what: "user", name });
     }
     let mut user = user.and_then(|it| it.auth_info).unwrap_or_default();
 

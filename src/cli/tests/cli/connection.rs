@@ -222,10 +222,13 @@ fn a_kubeconfig_without_a_current_context_is_the_same_wherever_it_is() {
     let mut named = status(&path);
     named.args(["--cluster", "c", "--user", "u"]);
     assert!(reached(&mut named, &server, head).is_ok());
-    let mut nobody = status(&path);
-    let (code, _, errors) = outcome(nobody.args(["--cluster", "c", "--user", "nobody"]));
-    let said = "error: no cluster: the kubeconfig has no user \"nobody\"";
-    assert_eq!((code, errors.lines().next()), (3, Some(said)));
+    for (what, other) in [("user", "cluster"), ("cluster", "user"), ("context", "user")] {
+        let mut absent = status(&path);
+        absent.args([format!("--{what}=absent"), format!("--{other}={}", &other[..1])]);
+        let (code, _, errors) = outcome(&mut absent);
+        let said = format!("error: no cluster: the kubeconfig has no {what} \"absent\"");
+        assert_eq!((code, errors.lines().next()), (3, Some(said.as_str())));
+    }
 }
 
 // install.md
