@@ -191,14 +191,18 @@ impl Offers {
     }
 }
 
+/// Returns how far a name is from a word, if it is like it.
+pub(crate) fn distance(word: &str, name: &str) -> Option<usize> {
+    let begins = word.len() > 2 && name.starts_with(word);
+    let distance = similar::distance(&word.to_lowercase(), &name.to_lowercase(), MAX_DISTANCE);
+    distance.or_else(|| begins.then(|| name.len() - word.len()))
+}
+
 /// Returns packages whose name is like a word, the nearest first, each with its catalog.
 pub(crate) fn near<'a>(word: &str, packages: &'a Packages) -> Vec<(&'a str, &'a str)> {
     let named = packages.iter().filter_map(|(catalog, blob)| {
         let name = blob["name"].as_str()?;
-        let begins = word.len() > 2 && name.starts_with(word);
-        let distance = similar::distance(word, name, MAX_DISTANCE);
-        let distance = distance.or_else(|| begins.then(|| name.len() - word.len()))?;
-        Some((distance, name, catalog.as_str()))
+        Some((distance(word, name)?, name, catalog.as_str()))
     });
     let mut near: Vec<_> = named.collect();
     near.sort_unstable();

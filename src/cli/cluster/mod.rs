@@ -43,7 +43,8 @@ pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::output::{self, Hinted, one_line};
+use crate::offers::distance;
+use crate::output::{self, Hinted, Outcome, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
@@ -193,8 +194,13 @@ impl Cluster {
     }
 
     pub(crate) async fn extension(&self, name: &str) -> anyhow::Result<ClusterExtension> {
-        let found = self.find_extension(name).await?;
-        found.with_context(|| format!("there is no ClusterExtension {name:?}"))
+        if let Some(found) = self.find_extension(name).await? {
+            return Ok(found);
+        }
+        // Who may not list them gets no hint.
+        let hint = alike(name, &self.extensions().await.unwrap_or_default());
+        let text = format!("there is no ClusterExtension {name:?}");
+        Err(Hinted { text, hint, outcome: Outcome::Failed }.into())
     }
 
     pub(crate) async fn find_extension(
@@ -483,6 +489,18 @@ fn none_if_unserved<T: Default>(listed: kube::Result<T>) -> kube::Result<T> {
     }
 }
 
+/// Returns which extension may be meant by a name that none has: one that installs the package of this
+/// name, else the one whose name is most like it.
+fn alike(name: &str, all: &[ClusterExtension]) -> Option<String> {
+    if let Some(of_package) = all.iter().find(|it| it.package() == Some(name)) {
+        let extension = of_package.name_any();
+        return Some(format!("ClusterExtension {extension:?} installs package {name:?}"));
+    }
+    let near = all.iter().map(ClusterExtension::name_any);
+    let near = near.filter_map(|found| Some((distance(name, &found)?, found))).min();
+    near.map(|(_, found)| format!("did you mean {found:?}?"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -494,6 +512,23 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[rstest]
+    #[case::typo("lmap", Some("did you mean \"lamp\"?"))]
+    #[case::case("LAMP", Some("did you mean \"lamp\"?"))]
+    #[case::package(
+        "lamp-operator",
+        Some("ClusterExtension \"lamp\" installs package \"lamp-operator\"")
+    )]
+    #[case::unlike("quay", None)]
+    fn a_name_that_no_extension_has(#[case] name: &str, #[case] want: Option<&str>) {
+        let all = [("lamp", "lamp-operator"), ("lantern", "lantern")].map(|(name, package)| {
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"namespace": "n",
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": package}}}}))
+            .unwrap()
+        });
+        assert_eq!(alike(name, &all).as_deref(), want);
+    }
 
     enum Ask {
         Packages,
