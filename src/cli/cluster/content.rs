@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use axum::body::Body as Answer;
 use clap::Args;
 use futures::future;
@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
 use kube::{Api, Client};
 use olm_api::ClusterCatalog;
+use olm_api::conditions::types;
 use olm_api::keys::name;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Content, schema};
@@ -155,6 +156,10 @@ impl CatalogTransport {
     pub(super) async fn packages(&self, catalog: &ClusterCatalog) -> anyhow::Result<Vec<Value>> {
         if let Some(shelf) = self.shelf(catalog).await? {
             return heads(shelf.values().flatten());
+        }
+        if catalog.status.as_ref().is_none_or(|status| status.urls.is_none()) {
+            let why = catalog.condition(types::PROGRESSING);
+            bail!("it is not served: {}", why.map_or("it has no status yet", |it| &it.message));
         }
         let place = self.place(catalog)?;
         let mut url = below(&place.base, "metas");
