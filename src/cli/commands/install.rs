@@ -7,6 +7,7 @@ use std::future;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
+use olm_core::bundle::is_subdomain;
 use olm_core::catalog::SUGGESTED_NAMESPACE;
 use olm_core::error::first_of;
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
@@ -20,6 +21,7 @@ use crate::cluster::only;
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::render::{Rendering, print};
 use crate::connection::DryRun;
+use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::{Chosen, or_near, warn_of_deprecation};
 use crate::verb::words;
@@ -99,18 +101,7 @@ struct Plan {
 
 /// Finds the bundle, shows what is to be made, asks, writes and waits.
 pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write) -> Ended {
-    if args.range.is_some() && args.package.contains('@') {
-        return usage("the versions are named once: PACKAGE@RANGE or --version RANGE");
-    }
-    if args.package.contains('/') {
-        return usage("a package of a catalog is installed, not a directory or an image");
-    }
-    if args.rendering.differs_from_controller() {
-        return usage(
-            "--webhook-certificates and --role-placement are for `bundle render` and `rbac`: the \
-             controller has its own",
-        );
-    }
+    args.possible()?;
     let rehearsal = args.confirm.rehearsal;
     let global = &rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
@@ -177,6 +168,30 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
 }
 
 impl InstallArgs {
+    /// Fails if no cluster could do what they ask for.
+    fn possible(&self) -> anyhow::Result<()> {
+        if self.range.is_some() && self.package.contains('@') {
+            return usage("the versions are named once: PACKAGE@RANGE or --version RANGE");
+        }
+        if self.package.contains('/') {
+            return usage("a package of a catalog is installed, not a directory or an image");
+        }
+        if !is_subdomain(self.name()) {
+            return usage(format!(
+                "{} cannot be the name of a ClusterExtension: --name takes lower-case letters, digits, \"-\" \
+                 and \".\"",
+                quote(self.name())
+            ));
+        }
+        if self.rendering.differs_from_controller() {
+            return usage(
+                "--webhook-certificates and --role-placement are for `bundle render` and `rbac`: the \
+                 controller has its own",
+            );
+        }
+        Ok(())
+    }
+
     fn package(&self) -> (&str, Option<&str>) {
         match self.package.split_once('@') {
             Some((package, range)) => (package, Some(range)),
@@ -270,12 +285,17 @@ fn refuse_taken(args: &InstallArgs, extensions: &[ClusterExtension]) -> anyhow::
     for extension in extensions {
         let name = extension.name_any();
         if extension.package() == Some(package) {
+            let is_going = extension.metadata.deletion_timestamp.is_some();
             let (how, hint) = match extension.installed() {
-                Some(_) => ("installed as", format!("kubectl olm upgrade {name} moves it")),
+                Some(_) if !is_going => {
+                    ("installed as", format!("kubectl olm upgrade {name} moves it"))
+                }
+                Some(_) => ("installed as", format!("kubectl olm status {name}")),
                 None => ("requested by", format!("kubectl olm status {name}")),
             };
+            let going = if is_going { ", which is being deleted" } else { "" };
             let text = format!(
-                "{} is {how} extension {}; a package can be installed only once",
+                "{} is {how} extension {}{going}; a package can be installed only once",
                 quote(package),
                 quote(&name)
             );
@@ -291,7 +311,15 @@ fn refuse_taken(args: &InstallArgs, extensions: &[ClusterExtension]) -> anyhow::
 
 async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
-    let found = or_near(chosen(&snapshot), (args.package().0, false), cluster).await?;
+    let (package, _) = args.package();
+    let found = or_near(chosen(&snapshot), (package, false), cluster).await;
+    let found = found.map_err(|error| match Failure::of(&error) {
+        Failure { text, outcome: Outcome::Failed, hint: None } if !error.is::<Hinted>() => {
+            let hint = format!("to see its versions: kubectl olm show {package}");
+            Hinted::failed(text, hint)
+        }
+        _ => error,
+    })?;
     let Chosen { name, image, version, .. } = found;
     let platform = platform(cluster).await;
     warn_of_deprecation(&snapshot, future::ready(platform)).await;
@@ -405,7 +433,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::output::Failure;
 
     #[derive(Parser)]
     struct Line {
@@ -432,14 +459,21 @@ mod tests {
         "\"p\" is installed as extension \"e\"",
         "kubectl olm upgrade e moves it"
     )]
+    #[case::going(
+        json!({"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}),
+        "\"p\" is installed as extension \"e\", which is being deleted",
+        "kubectl olm status e"
+    )]
     #[case::failed(json!({}), "\"p\" is requested by extension \"e\"", "kubectl olm status e")]
     fn a_package_is_said_to_be_installed_where_it_is(
         #[case] status: Value,
         #[case] text: &str,
         #[case] hint: &str,
     ) {
-        let extension = json!({"metadata": {"name": "e"}, "status": status, "spec": {
-            "namespace": "ns", "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
+        let going = text.ends_with("deleted").then_some("2026-01-01T00:00:00Z");
+        let extension = json!({"metadata": {"name": "e", "deletionTimestamp": going},
+            "status": status, "spec": {"namespace": "ns", "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": "p"}}}});
         let taken = [serde_json::from_value(extension).unwrap()];
         let args = Line::parse_from(["install", "p"]).args;
         let failure = Failure::of(&refuse_taken(&args, &taken).unwrap_err());
