@@ -64,11 +64,17 @@ pub(crate) async fn run(
     for extension in &extensions {
         out.object(&set(client, extension, pause).await?)?;
         let name = extension.name_any();
-        say(out, &name, pause.then_some("no update and no repair"))?;
+        say(
+            out,
+            &name,
+            change(extension, pause).is_some(),
+            pause.then_some("no update and no repair"),
+        )?;
     }
     for catalog in &catalogs {
         out.object(&set(client, catalog, pause).await?)?;
-        say(out, &format!("{CATALOG}{}", catalog.name_any()), pause.then_some("no newer content"))?;
+        let name = format!("{CATALOG}{}", catalog.name_any());
+        say(out, &name, change(catalog, pause).is_some(), pause.then_some("no newer content"))?;
     }
     Ok(Outcome::Done)
 }
@@ -104,11 +110,17 @@ fn yields<K: Resource<DynamicType = ()>>(
 }
 
 /// Prints the effect: resumed, or paused with the skipped actions.
-fn say(out: &mut dyn Write, name: &str, meanwhile: Option<&str>) -> std::io::Result<()> {
+fn say(
+    out: &mut dyn Write,
+    name: &str,
+    changed: bool,
+    meanwhile: Option<&str>,
+) -> std::io::Result<()> {
     match meanwhile {
         Some(meanwhile) => {
             writeln!(out, "{name}: paused; {meanwhile} until: kubectl olm resume {name}")
         }
-        None => writeln!(out, "{name}: resumed"),
+        None if changed => writeln!(out, "{name}: resumed"),
+        None => writeln!(out, "{name}: is not paused"),
     }
 }

@@ -37,7 +37,10 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     let revisions = cluster.revisions(name).await?;
     let Some(set) = chosen(&revisions, args.revision) else {
         return Err(Hinted::failed(
-            format!("{name}: there is no such revision that was rolled out"),
+            match args.revision {
+                Some(number) => format!("{name}: no revision {number} is left that was rolled out"),
+                None => format!("{name}: there is no earlier revision to go back to"),
+            },
             format!("kubectl olm history {name}"),
         ));
     };
