@@ -13,6 +13,9 @@ const ABSENT: &str = "not found in namespace";
 /// What follows where its namespace does not exist either.
 const NO_NAMESPACE: &str = "does not exist";
 
+/// Explains an extension, or one version of it if that is named too.
+const WHY: &str = "kubectl olm why ";
+
 /// Returns the commands that lead on: those about why it is not ready, else those about its update.
 pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     let name = extension.metadata.name.as_deref().unwrap_or_default();
@@ -24,7 +27,15 @@ pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     if extension.metadata.deletion_timestamp.is_some() {
         return failed.map_or_else(Vec::new, |ready| about_removal(ready, extension, name));
     }
-    let Some(failed) = failed else { return commands(reported(extension)) };
+    let Some(failed) = failed else {
+        let update = extension.status.as_ref().and_then(|status| status.update.as_ref());
+        let newest = update.map_or("", |update| &update.newest);
+        let about = |command: String| match command.strip_prefix(WHY) {
+            Some(_) => format!("{command} {newest}").trim_end().to_owned(),
+            None => command,
+        };
+        return commands(reported(extension)).into_iter().map(about).collect();
+    };
     let held = commands(holders(conditioned(extension).into_iter()));
     about_failure(failed, extension, name).into_iter().chain(held).collect()
 }
@@ -181,5 +192,22 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(advice(&extension), want);
+    }
+
+    #[test]
+    fn the_version_that_no_path_leads_to_is_explained() {
+        let extension: ClusterExtension = serde_json::from_value(json!({
+            "metadata": {"name": "e"},
+            "spec": {"namespace": "n", "serviceAccount": {"name": "a"},
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Succeeded",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                "update": {"newest": "2.0.0", "catalog": "c", "reason": "NotSuccessor",
+                    "message": ""},
+            },
+        }))
+        .unwrap();
+        assert_eq!(advice(&extension), ["kubectl olm why e 2.0.0"]);
     }
 }
