@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::GroupVersionKind;
-use kube::discovery::{self, ApiCapabilities, ApiResource, Scope, pinned_kind};
+use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use kube::{Api, Client};
 use olm_cluster::code;
@@ -19,12 +19,6 @@ pub struct Kind {
     /// Group, version, kind and plural.
     pub resource: ApiResource,
     pub namespaced: bool,
-}
-
-impl From<(ApiResource, ApiCapabilities)> for Kind {
-    fn from((resource, capabilities): (ApiResource, ApiCapabilities)) -> Self {
-        Self { resource, namespaced: capabilities.scope == Scope::Namespaced }
-    }
 }
 
 /// The kinds the cluster serves, read with the controller's own client.
@@ -48,8 +42,8 @@ impl Kinds {
         }
         let gvk = GroupVersionKind::gvk(&object.group, &object.version, &object.kind);
         match pinned_kind(&self.client, &gvk).await {
-            Ok(found) => {
-                let kind = Kind::from(found);
+            Ok((resource, capabilities)) => {
+                let kind = Kind { resource, namespaced: capabilities.scope == Scope::Namespaced };
                 lock(&self.known).insert(key, kind.clone());
                 Ok(Some(kind))
             }
@@ -65,13 +59,15 @@ impl Kinds {
         if let Some(kind) = self.find(object).await? {
             return Ok(Some(kind));
         }
-        let group = match discovery::group(&self.client, &object.group).await {
-            Ok(group) => group,
-            Err(kube::Error::Discovery(DiscoveryError::MissingApiGroup(_))) => return Ok(None),
-            Err(err) => return Err(err),
-        };
-        let mut served = group.versions().flat_map(|version| group.versioned_resources(version));
-        Ok(served.find(|(resource, _)| resource.kind == object.kind).map(Kind::from))
+        let groups = self.client.list_api_groups().await?.groups;
+        let group = groups.into_iter().find(|group| group.name == object.group);
+        for other in group.into_iter().flat_map(|group| group.versions) {
+            let object = Identity { version: other.version, ..object.clone() };
+            if let Some(kind) = self.find(&object).await? {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
     }
 
     /// Forgets a kind that may no longer be served.
