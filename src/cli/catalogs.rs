@@ -298,7 +298,7 @@ mod tests {
         let broken =
             Body::from_stream(futures::stream::iter([Err::<&str, _>(kube::Error::TlsRequired)]));
         let error = read(broken, &Transfer::default()).await.unwrap_err();
-        assert!(error.chain().any(|cause| cause.is::<kube::Error>()), "{error:?}");
+        assert!(error.chain().any(<dyn std::error::Error>::is::<kube::Error>), "{error:?}");
     }
 
     #[test]

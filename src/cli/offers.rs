@@ -34,9 +34,6 @@ const MAX_ICON: usize = 1024 * 1024;
 pub(crate) const ADD_CATALOG: &str =
     "kubectl olm catalog add operatorhubio quay.io/operatorhubio/catalog:latest --poll 1h";
 
-/// The largest edit distance of a suggested name.
-const MAX_DISTANCE: usize = 2;
-
 /// A catalog as the verbs list it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -191,18 +188,11 @@ impl Offers {
     }
 }
 
-/// Returns how far a name is from a word, if it is like it.
-pub(crate) fn distance(word: &str, name: &str) -> Option<usize> {
-    let begins = word.len() > 2 && name.starts_with(word);
-    let distance = similar::distance(&word.to_lowercase(), &name.to_lowercase(), MAX_DISTANCE);
-    distance.or_else(|| begins.then(|| name.len() - word.len()))
-}
-
 /// Returns packages whose name is like a word, the nearest first, each with its catalog.
 pub(crate) fn near<'a>(word: &str, packages: &'a Packages) -> Vec<(&'a str, &'a str)> {
     let named = packages.iter().filter_map(|(catalog, blob)| {
         let name = blob["name"].as_str()?;
-        Some((distance(word, name)?, name, catalog.as_str()))
+        Some((similar::nearness(word, name)?, name, catalog.as_str()))
     });
     let mut near: Vec<_> = named.collect();
     near.sort_unstable();

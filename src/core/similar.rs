@@ -10,6 +10,13 @@ pub fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     distance.filter(|distance| *distance <= most)
 }
 
+/// Returns how far a name is from a word that may stand for it, or begins it; nothing if it is unlike.
+pub fn nearness(word: &str, name: &str) -> Option<usize> {
+    let begins = word.len() > 2 && name.starts_with(word);
+    let distance = distance(&word.to_lowercase(), &name.to_lowercase(), 2);
+    distance.or_else(|| begins.then(|| name.len() - word.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

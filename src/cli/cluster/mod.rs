@@ -34,6 +34,7 @@ use olm_core::resolve::{
 use olm_core::revision::{self, Phase};
 use olm_core::selector::Selector;
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
+use olm_core::similar;
 use olm_core::version::Version;
 use tokio::sync::OnceCell;
 use tower::util::{MapErrLayer, MapRequestLayer};
@@ -43,7 +44,6 @@ pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::offers::distance;
 use crate::output::{self, Hinted, Outcome, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
@@ -497,7 +497,7 @@ fn alike(name: &str, all: &[ClusterExtension]) -> Option<String> {
         return Some(format!("ClusterExtension {extension:?} installs package {name:?}"));
     }
     let near = all.iter().map(ClusterExtension::name_any);
-    let near = near.filter_map(|found| Some((distance(name, &found)?, found))).min();
+    let near = near.filter_map(|found| Some((similar::nearness(name, &found)?, found))).min();
     near.map(|(_, found)| format!("did you mean {found:?}?"))
 }
 

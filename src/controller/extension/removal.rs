@@ -139,8 +139,9 @@ impl Removal<'_> {
                     .await
                     .map_err(ExtensionError::finalizer)?;
                 // That it fails costs some disk, nothing else.
-                let (bundles, owner) = (ctx.bundles.clone(), name.clone());
-                let gone = tokio::task::spawn_blocking(move || bundles.remove_owner(&owner));
+                let (bundles, extension_name) = (ctx.bundles.clone(), name.clone());
+                let gone =
+                    tokio::task::spawn_blocking(move || bundles.remove_owner(&extension_name));
                 if let Ok(Err(error)) = gone.await {
                     tracing::warn!(error = %Chain(&error), "unpacked bundles not removed");
                 }

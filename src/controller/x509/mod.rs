@@ -77,8 +77,8 @@ pub(crate) fn is_accepted(
         return false;
     };
     let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-    let named = names.iter().filter_map(|name| ServerName::try_from(name.as_str()).ok());
-    let mut named = named.peekable();
-    named.peek().is_some()
-        && named.all(|name| verifier.verify_server_cert(certificate, &[], &name, &[], at).is_ok())
+    let servers = names.iter().filter_map(|name| ServerName::try_from(name.as_str()).ok());
+    let mut servers = servers.peekable();
+    servers.peek().is_some()
+        && servers.all(|name| verifier.verify_server_cert(certificate, &[], &name, &[], at).is_ok())
 }

@@ -82,8 +82,8 @@ impl Classic<'_> {
         }
         let used = used_of_classic(csv);
         if !used.is_empty() {
-            let text = "the operator may look for these objects of OLM Classic, and finds none of \
-                        its own any more: ask its author whether it runs without them";
+            let text = "the operator may look for these objects of OLM Classic, and no longer finds \
+                        any of its own: ask its author whether it runs without them";
             answer.line(csv, Carried::No, format!("rights on {used}"), text);
         }
     }

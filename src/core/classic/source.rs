@@ -107,16 +107,7 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
             }
         }
     }
-    if let Some(priority) = source.pointer("/spec/priority").and_then(Value::as_i64) {
-        let nearest = priority.clamp(i32::MIN.into(), i32::MAX.into());
-        spec["priority"] = json!(nearest);
-        let text = if nearest == priority {
-            "becomes priority".to_owned()
-        } else {
-            format!("becomes priority {nearest}, the nearest that a ClusterCatalog can have")
-        };
-        answer.line(source, Carried::Yes, format!("priority: {priority}"), text);
-    }
+    priority(source, &mut spec, answer);
     poll(source, image, &mut spec, answer);
     let metadata = metadata(source, annotations, answer);
     for (fields, text) in NOT_NEEDED {
@@ -127,6 +118,19 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
     let object = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",
         "metadata": metadata, "spec": spec});
     answer.catalogs.extend(Object::from_value(object));
+}
+
+fn priority(source: &Object, spec: &mut Value, answer: &mut Answer) {
+    if let Some(priority) = source.pointer("/spec/priority").and_then(Value::as_i64) {
+        let nearest = priority.clamp(i32::MIN.into(), i32::MAX.into());
+        spec["priority"] = json!(nearest);
+        let text = if nearest == priority {
+            "becomes priority".to_owned()
+        } else {
+            format!("becomes priority {nearest}, the nearest that a ClusterCatalog can have")
+        };
+        answer.line(source, Carried::Yes, format!("priority: {priority}"), text);
+    }
 }
 
 /// Returns name and annotations of the catalog, its pull secret among them.

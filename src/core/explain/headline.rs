@@ -185,7 +185,7 @@ impl Report<'_> {
         let all_other = self.bundles.iter().all(|bundle| bundle.exclusions().any(is_other));
         (is_asked_for && all_other).then(|| {
             format!(
-                "no catalog has the installed version {} any more, and nothing else{} matches {}",
+                "the installed version {} is no longer in any catalog, and nothing else{} matches {}",
                 installed.version,
                 self.place(),
                 quote(text)
