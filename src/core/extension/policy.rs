@@ -263,12 +263,15 @@ fn switch(
     })
 }
 
-/// Reads an annotation that has one of a few words.
-/// Says whether the annotations ask for a pause; fails on any other word.
+/// Returns whether the annotations ask for a pause.
+///
+/// # Errors
+/// Fails on any other word than true and false.
 pub fn paused(annotations: &BTreeMap<String, String>) -> Result<bool, PolicyError> {
     Ok(word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false))
 }
 
+/// Reads an annotation that has one of a few words.
 fn word<T: FromStr>(
     annotations: &BTreeMap<String, String>,
     annotation: &'static str,

@@ -142,7 +142,7 @@ async fn is_installed_by_whoever_may(scene: &Scene) -> Extension {
     assert!(errors.contains("permissions not currently held"), "{errors}");
     assert!(errors.contains("hint: rerun with -o yaml"), "{errors}");
     // Nobody may apply that.
-    let (_, errors) = olm(scene, &[&install[..], &["--yes", "--name=Lamp_X"]].concat()).ends(1);
+    let (_, errors) = olm(scene, &[&install[..], &["--yes", "--name=Lamp_X"]].concat()).ends(2);
     assert!(errors.contains("Lamp_X") && !errors.contains("-o yaml"), "{errors}");
     let (stream, _) = olm(scene, &[&install[..], &["-o", "yaml"]].concat()).good();
     assert!(scene.get("namespace", name).is_none());
