@@ -157,7 +157,7 @@ test-control-plane: built ## Run the tests on a real kube-apiserver, etcd and re
 	hack/local-cluster/go.sh test -vet=off ./... # `make lint` has all of vet, which reads all of Kubernetes
 	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
 
-# Tests that wait for many minutes have their own targets. The short form has one test of each kind; the
+# Tests that wait for many minutes have their own targets. The short form has tests of each kind without the one that waits longest; the
 # other tests of manifests are in `make test-image`.
 LONG := --skip releases:: --skip classic::itself --skip under_load_fail_no_request
 SOME := takeover:: content_that_takes_something_away crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence:: a_roll_out_that_fails

@@ -205,9 +205,9 @@ impl Object {
         self.kind() == "ClusterRole" && selectors.next().is_some()
     }
 
-    /// Removes what others write in place of the content: the rules of an aggregated `ClusterRole`, and
-    /// of a CRD the CA of its conversion webhook where that holds no certificate, so that it only keeps
-    /// the place of one that is injected.
+    /// Removes fields that other controllers write: the rules of an aggregated `ClusterRole`, and the
+    /// CA of the conversion webhook of a CRD if it is not a certificate but a placeholder for an
+    /// injected one.
     pub fn remove_fields_of_others(&mut self) {
         if self.is_aggregated() {
             self.0.remove("rules");
@@ -215,18 +215,20 @@ impl Object {
         let spec = self.0.get_mut("spec");
         let client = spec.and_then(|spec| spec.pointer_mut("/conversion/webhook/clientConfig"));
         let client = client.and_then(Value::as_object_mut);
-        if let Some(client) = client.filter(|client| client.get(CA_BUNDLE).is_some_and(holds_no_ca))
-        {
+        let has_placeholder =
+            |client: &&mut Map<String, Value>| client.get(CA_BUNDLE).is_some_and(is_placeholder);
+        if let Some(client) = client.filter(has_placeholder) {
             client.remove(CA_BUNDLE);
         }
     }
 }
 
-/// Says whether a CA bundle, as JSON has it, holds no certificate; one that is no base64 does not.
-fn holds_no_ca(bundle: &Value) -> bool {
-    let decoded = bundle.as_str().and_then(|text| STANDARD.decode(text).ok());
-    let pem = decoded.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    pem.is_some_and(|pem| !pem.contains("-----BEGIN CERTIFICATE-----"))
+/// Returns whether the value of `caBundle` is valid base64 without a PEM certificate. The API server
+/// names what is not valid base64.
+fn is_placeholder(ca_bundle: &Value) -> bool {
+    let decoded = ca_bundle.as_str().and_then(|text| STANDARD.decode(text).ok());
+    decoded
+        .is_some_and(|pem| !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----"))
 }
 
 /// Returns the items of a list, none of any other value.

@@ -1,19 +1,23 @@
 //! Words that a person may have meant.
 
-/// Returns the number of characters in which two words differ, unless it is more than `most`.
+/// The largest edit distance of a name that is suggested.
+const MAX_DISTANCE: usize = 2;
+
+/// Returns the edit distance of two words, unless it is more than `most`.
 ///
-/// Words that are much longer than the other are not compared: that takes the product of both
-/// lengths, and a catalog or a bundle may hold words of any length.
+/// Words whose lengths differ by more are not compared: that would take time and memory for the product
+/// of the lengths, and words of catalogs and bundles can have any length.
 pub fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     let lengths = one.chars().count().abs_diff(other.chars().count());
     let distance = (lengths <= most).then(|| strsim::damerau_levenshtein(one, other));
     distance.filter(|distance| *distance <= most)
 }
 
-/// Returns how far a name is from a word that may stand for it, or begins it; nothing if it is unlike.
+/// Returns how much a name differs from what a person typed: the edit distance, or how many characters
+/// are missing at its end; `None` if the two are not similar.
 pub fn nearness(word: &str, name: &str) -> Option<usize> {
     let begins = word.len() > 2 && name.starts_with(word);
-    let distance = distance(&word.to_lowercase(), &name.to_lowercase(), 2);
+    let distance = distance(&word.to_lowercase(), &name.to_lowercase(), MAX_DISTANCE);
     distance.or_else(|| begins.then(|| name.len() - word.len()))
 }
 

@@ -214,7 +214,7 @@ async fn checked(
     Ok((!stopped).then_some(grants))
 }
 
-/// Rights cannot be given where nobody knows which are missing.
+/// Returns the error of `--grant` if the missing rights are not known.
 fn ungranted(why: &str) -> anyhow::Error {
     Hinted::unknown(
         format!("--grant: what the account lacks is not known: {why}"),

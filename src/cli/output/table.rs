@@ -20,7 +20,7 @@ impl Table {
 
     /// Adds a row; missing cells are empty. The lines of a cell become one.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.into_iter().map(one_line).collect());
+        self.rows.push(cells.into_iter().map(joined).collect());
     }
 
     /// Writes the table, on a terminal not wider than that; lines have no trailing blanks.
@@ -74,7 +74,8 @@ pub(crate) fn cell(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "-".to_owned(), |text| text.to_string())
 }
 
-fn one_line(text: String) -> String {
+/// Joins the lines of a text.
+fn joined(text: String) -> String {
     if !text.contains('\n') {
         return text;
     }

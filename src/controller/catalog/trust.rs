@@ -73,8 +73,8 @@ fn read(folder: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// Returns the certificates of CAs in a text; what cannot be read or used is passed over, as by Go:
-/// the client would refuse all of them.
+/// Returns the CA certificates in a PEM text. Others are skipped, as in Go: with one of them the HTTP
+/// client would refuse all.
 fn parse(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     let is_usable = |der: &CertificateDer<'static>| RootCertStore::empty().add(der.clone()).is_ok();
     CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).filter(is_usable).collect()

@@ -53,8 +53,8 @@ impl Kinds {
         }
     }
 
-    /// The same in another version if the cluster no longer serves that of the object: what was installed
-    /// in it is still there.
+    /// Returns the kind of an installed object. If the cluster no longer serves the version it was
+    /// installed in, this is the kind in a version that is served, in which the object still exists.
     pub async fn find_installed(&self, object: &Identity) -> Result<Option<Kind>, kube::Error> {
         if let Some(kind) = self.find(object).await? {
             return Ok(Some(kind));

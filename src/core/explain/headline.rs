@@ -169,7 +169,7 @@ impl Report<'_> {
         })
     }
 
-    /// Says that the installed version, which is asked for, is in no catalog any more.
+    /// Returns the sentence about an installed version that is requested and no longer in any catalog.
     fn lost(&self) -> Option<String> {
         let (installed, text) = (self.request.installed?, self.request.version?);
         let range = text.parse::<VersionRange>().ok()?;

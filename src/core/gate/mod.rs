@@ -39,7 +39,7 @@ pub struct Bundle<'a> {
     pub name: &'a str,
     /// Annotation `olm.properties` of the revision, if it has one.
     pub properties: Option<&'a str>,
-    /// Whether a revision stands for it.
+    /// Whether it has a revision. Without one its properties are not known.
     pub is_recorded: bool,
 }
 

@@ -46,8 +46,8 @@ impl fmt::Display for MaxVersion {
 pub enum PropertyError {
     /// No revision has its properties.
     #[error(
-        "it is not taken over yet, so its properties are not known: condition Ready of the extension \
-         says why"
+        "it is not taken over yet, so its properties are not known: see condition Ready of the \
+         extension"
     )]
     NotTakenOver,
     /// The annotation is not a list of properties; holds the JSON error, in Go's words where they

@@ -368,7 +368,7 @@ impl<'r> Query<'r> {
             && packages.any(|package| self.has_pinned(package))
     }
 
-    /// Says whether some catalog has a version that is asked for, in whatever channel.
+    /// Returns whether any catalog has a requested version, in whatever channel.
     fn is_in_some(&self, catalogs: &[&Catalog<'_>]) -> bool {
         let name = &self.request.filter.package_name;
         let packages = catalogs.iter().filter_map(|catalog| catalog.package(name));

@@ -52,7 +52,7 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// the revision released the object, and nobody else would remove them.
 ///
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
-/// aggregation controller, and a CRD without a CA that is none. A Secret is applied with `stringData`
+/// aggregation controller, and a CRD without a placeholder for a CA. A Secret is applied with `stringData`
 /// as `data`, which the API server makes of it: a key that a later version drops would stay in `data`
 /// otherwise. `blockOwnerDeletion` is false, so that the service account that applies it needs no right
 /// on our finalizers.

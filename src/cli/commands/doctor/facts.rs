@@ -139,8 +139,8 @@ impl Facts {
         Ok(named.map(str::to_owned).collect())
     }
 
-    /// Returns those of the items that belong to a controller, by their namespace: anyone may give an
-    /// object of his own the same name. All of them where no controller is known.
+    /// Returns those of the items that belong to a controller, by their namespace: anyone may create
+    /// an object with the same name. Returns all of them if no controller is known.
     pub(super) fn of_controllers<T: DeserializeOwned + ResourceExt>(
         &self,
         name: &str,

@@ -116,7 +116,7 @@ impl Question {
         }
     }
 
-    /// Says whether a package has a bundle, in a requested channel if one is requested.
+    /// Returns whether a package has a bundle, in a requested channel if one is requested.
     fn offers(&self, package: &PackageIndex, name: &str) -> bool {
         let channels = &self.filter.channels;
         let asked = |channel: &str| channels.iter().any(|it| it == channel);

@@ -130,7 +130,7 @@ impl VersionRange {
         self.groups.iter().any(|terms| terms.iter().all(holds))
     }
 
-    /// Says whether a term of the range names a prerelease.
+    /// Returns whether a term of the range names a prerelease.
     pub fn names_prereleases(&self) -> bool {
         self.groups.iter().any(|terms| names_prerelease(terms))
     }
