@@ -84,14 +84,16 @@ fn unknown<'a>(number: i64, kept: impl Iterator<Item = &'a ClusterObjectSet>) ->
 }
 
 /// Returns the newest revision, if it took the place of a rollout of `target` that failed and
-/// nobody has changed anything since: that rollout is not tried again.
+/// nobody has changed anything since: that rollout is not tried again. One that is being deleted counts
+/// for nothing: it would never be taken over.
 pub fn reverted<'a>(
     wanted: &Policy,
     extension: &ClusterExtension,
     revisions: &'a [ClusterObjectSet],
     target: &BundleRecord,
 ) -> Option<Return<'a>> {
-    let newest = revisions.last()?;
+    let mut kept = revisions.iter().rev();
+    let newest = kept.find(|set| set.metadata.deletion_timestamp.is_none())?;
     let (bundle, _) = Origin::of(newest).reverted?;
     let same_spec = recorded_generation(newest) == extension.metadata.generation;
     // What is installed again stays as it was, too: its bundle may become other objects by now.
@@ -293,17 +295,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case::the_same("p.v2", 1, true)]
-    #[case::what_is_installed_again("p.v3", 1, true)]
-    #[case::something_newer("p.v4", 1, false)]
-    #[case::changed_spec("p.v2", 2, false)]
+    #[case::the_same("p.v2", 1, None, true)]
+    #[case::what_is_installed_again("p.v3", 1, None, true)]
+    #[case::something_newer("p.v4", 1, None, false)]
+    #[case::changed_spec("p.v2", 2, None, false)]
+    #[case::being_deleted("p.v2", 1, Some("2026-01-01T00:00:00Z"), false)]
     fn what_failed_is_not_tried_again(
         #[case] target: &str,
         #[case] generation: i64,
+        #[case] deleted: Option<&str>,
         #[case] held: bool,
     ) {
         let origin = Origin { reverted: Some(("p.v2".into(), "not ready".into())), ..of(1) };
-        let revisions = [revision(3, true, &origin)];
+        let mut revisions = [revision(3, true, &origin)];
+        revisions[0].metadata.deletion_timestamp = serde_json::from_value(json!(deleted)).unwrap();
         let extension = extension(generation);
         let target = BundleRecord { name: target.to_owned(), ..BundleRecord::of(&revisions[0]) };
         let wanted = Policy::example(&[(policy::ON_FAILURE, "Rollback")]);
