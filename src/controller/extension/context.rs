@@ -112,6 +112,8 @@ impl Context {
         self.metrics.support_ends(&name, None);
         self.rbac.forget(&Waiter::Extension(name));
         self.discovery.changed();
+        // It may have counted without revisions.
+        self.platform.ways_out.notify_one();
     }
 
     /// Returns those of the `wanted` extensions whose bundle the present credentials and files may be

@@ -23,7 +23,7 @@ pub enum Release {
 #[derive(Debug, Clone, Default)]
 pub struct Platform {
     release: Arc<watch::Sender<Release>>,
-    /// Told when the condition of an extension is another.
+    /// Told when the condition of an extension is another, or an extension is gone.
     pub ways_out: Arc<Notify>,
     /// Told when the proxies of the cluster count.
     pub proxies: Arc<Notify>,
