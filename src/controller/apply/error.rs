@@ -6,7 +6,9 @@ use std::time::Duration;
 use olm_core::error::{Classify, Disposition, first_of};
 use olm_core::object::Identity;
 
-use crate::cluster::{MAX_RIGHTS_DELAY, code, is_denied, message, retry_after};
+use crate::cluster::{
+    MAX_RIGHTS_DELAY, code, is_denied, is_of_leaving_namespace, message, retry_after,
+};
 
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
 const FLAT_DELAY: Duration = Duration::from_secs(10);
@@ -92,7 +94,9 @@ impl ApplyError {
             Disposition::Terminal(_) => (3, Duration::ZERO),
         });
         let disposition = disposition.unwrap_or(Disposition::Retry);
-        let lacks_right = |err: &kube::Error| matches!(code(err), 401 | 403) && !is_denied(err);
+        let lacks_right = |err: &kube::Error| {
+            matches!(code(err), 401 | 403) && !is_denied(err) && !is_of_leaving_namespace(err)
+        };
         Self::Api {
             text: texts.join("\n"),
             disposition,
@@ -143,6 +147,8 @@ fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
 
 fn disposition(err: &kube::Error) -> Disposition {
     match code(err) {
+        // It is gone soon, and may be made again.
+        403 if is_of_leaving_namespace(err) => Disposition::Wait(FLAT_DELAY),
         401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
         // On a write this is the namespace, which may appear at any time.
         404 => Disposition::Wait(FLAT_DELAY),
@@ -154,6 +160,7 @@ fn disposition(err: &kube::Error) -> Disposition {
 mod tests {
     use kube::core::Status;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
@@ -197,6 +204,8 @@ mod tests {
     const WEBHOOK: &str = "admission webhook \"w.example.com\" denied the request: not today";
     const SILENT_WEBHOOK: &str =
         "admission webhook \"w.example.com\" denied the request without explanation";
+    const LEAVING: &str = "configmaps \"a\" is forbidden: unable to create new content in namespace ns \
+         because it is being terminated";
     const POLICY: &str = "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding \
          'b' denied request: not today";
 
@@ -214,6 +223,17 @@ mod tests {
         let errors = messages.iter().map(|message| (object("a"), refused(403, message)));
         let error = ApplyError::of("applying", errors.collect());
         assert_eq!((error.is_forbidden(), error.is_denied()), want);
+    }
+
+    // applying.md 7.4: it goes soon, and more rights do not help
+    #[test]
+    fn a_namespace_that_is_being_deleted_is_no_lack_of_rights() {
+        let mut status = Status::failure(LEAVING, "Forbidden").with_code(403);
+        let cause = json!({"reason": "NamespaceTerminating", "field": "metadata.namespace"});
+        status.details = serde_json::from_value(json!({"causes": [cause]})).unwrap();
+        let error = ApplyError::from(kube::Error::Api(Box::new(status)));
+        assert_eq!(error.disposition(), Disposition::Wait(FLAT_DELAY));
+        assert_eq!((error.is_forbidden(), error.is_denied()), (false, false));
     }
 
     const NO_CREATE: &str = "configmaps is forbidden: User \"system:serviceaccount:ns:sa\" cannot create \

@@ -33,6 +33,11 @@ impl RequestError {
         self.source.code()
     }
 
+    /// Returns whether the namespace of what was to be created is being deleted.
+    pub fn is_of_leaving_namespace(&self) -> bool {
+        is_of_leaving_namespace(&self.source.0)
+    }
+
     /// Returns how long the API server asks to wait, if it does.
     pub fn retry_after(&self) -> Option<Duration> {
         retry_after(&self.source.0)
@@ -140,6 +145,14 @@ pub fn is_denied(err: &kube::Error) -> bool {
     let webhook = text.starts_with("admission webhook \"");
     let refuses = text.contains("\" denied the request");
     webhook && refuses || text.contains(": ValidatingAdmissionPolicy '")
+}
+
+/// Returns whether a request was refused because its namespace is being deleted, with the 403 of a missing
+/// right.
+pub fn is_of_leaving_namespace(err: &kube::Error) -> bool {
+    let kube::Error::Api(status) = err else { return false };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// A refusal, and what is expected of every error that wraps one.

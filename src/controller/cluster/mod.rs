@@ -33,7 +33,7 @@ pub use connections::connect;
 pub(crate) use error::refusal;
 pub use error::{
     Failure, MAX_RIGHTS_DELAY, Repeated, RequestError, Sentence, ended_after, is_denied,
-    retry_after,
+    is_of_leaving_namespace, retry_after,
 };
 pub use kinds::{Kind, Kinds};
 pub use olm_cluster::{ApiError, code, join_bounded, message};
