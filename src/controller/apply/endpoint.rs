@@ -3,6 +3,7 @@
 //! kube's `DynamicObject` types the metadata; plain values keep every byte of what was given.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use http::Request as HttpRequest;
 use kube::Client;
@@ -12,15 +13,36 @@ use kube::api::{
 };
 use kube::core::Resource;
 use olm_api::keys::manager;
-use olm_core::object::Object;
+use olm_core::object::{Identity, Object};
 use olm_core::revision::without_refused;
 use serde_json::{Value, json};
 
-use crate::cluster::{Kind, code};
+use super::error::ApplyError;
+use crate::cluster::{Kind, code, join_bounded};
 
 /// The most attempts to apply an object without refused fields: an answer names one unknown field
 /// per map.
 const MAX_ROUNDS: usize = 8;
+
+/// Returns the kind of each object as `find` knows it, if it is served. A kind is asked for once, because
+/// that it is not served is never remembered.
+pub(super) async fn kinds_of<F: Future<Output = Result<Option<Kind>, kube::Error>>>(
+    doing: &str,
+    objects: &[&Object],
+    find: impl Fn(Identity) -> F,
+) -> Result<Vec<Option<Kind>>, ApplyError> {
+    let key = |object: &Object| (object.api_version().to_owned(), object.kind().to_owned());
+    // The first object of a kind stands for the others.
+    let first = objects.iter().rev().map(|object| (key(object), object.identity()));
+    let find = &find;
+    let asked = first.collect::<BTreeMap<_, _>>().into_iter().map(|(key, object)| async move {
+        let kind = find(object.clone()).await.map_err(|err| (object, err))?;
+        Ok((key, kind))
+    });
+    let kinds = ApplyError::unless_failed(doing, join_bounded(asked.collect()).await)?;
+    let kinds: BTreeMap<_, _> = kinds.into_iter().collect();
+    Ok(objects.iter().map(|object| kinds.get(&key(object)).cloned().flatten()).collect())
+}
 
 /// Requests for objects of one kind in one namespace, as one account.
 #[derive(Clone)]

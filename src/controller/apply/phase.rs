@@ -1,6 +1,5 @@
 //! Applying one phase: look at everything, decide, ask, and only then write.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::Client;
@@ -15,7 +14,7 @@ use olm_core::status::object_set::{self as status, Collision, probe_line, stalle
 use tokio::sync::Semaphore;
 
 use super::applied_cache::{AppliedCache, Unready};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, kinds_of};
 use super::error::ApplyError;
 use super::object::Observed;
 use super::revision::{Existence, Revision};
@@ -195,7 +194,9 @@ impl Applier {
         index: usize,
         phase: &'a ResolvedPhase,
     ) -> Result<Observation<'a>, ApplyError> {
-        let kinds = self.kinds_of(phase).await?;
+        let objects: Vec<&Object> = phase.objects.iter().map(|wanted| &wanted.object).collect();
+        let find = |object| async move { self.kinds.find(&object).await };
+        let kinds = kinds_of("reading", &objects, find).await?;
         let looking = phase.objects.iter().zip(kinds).map(|(wanted, kind)| async move {
             let found = self.find(&wanted.object, kind).await;
             let found = found.map_err(|err| (wanted.object.identity(), err))?;
@@ -249,22 +250,6 @@ impl Applier {
         if !self.applied.knows(&owner.uid, content) && is_applied(content, owner, live) {
             self.applied.record(&owner.uid, content, live);
         }
-    }
-
-    /// Returns the kind of each object of a phase, if it is served. It is asked for once, because
-    /// that it is not served is never remembered.
-    async fn kinds_of(&self, phase: &ResolvedPhase) -> Result<Vec<Option<Kind>>, ApplyError> {
-        let key = |object: &Object| (object.api_version().to_owned(), object.kind().to_owned());
-        // The first object of a kind stands for the others.
-        let objects = phase.objects.iter().rev().map(|it| (key(&it.object), it.object.identity()));
-        let asked = objects.collect::<BTreeMap<_, _>>().into_iter().map(async |(key, object)| {
-            let kind = self.kinds.find(&object).await.map_err(|err| (object, err))?;
-            Ok((key, kind))
-        });
-        let kinds = ApplyError::unless_failed("reading", join_bounded(asked.collect()).await)?;
-        let kinds: BTreeMap<_, _> = kinds.into_iter().collect();
-        let of = |wanted: &ResolvedObject| kinds.get(&key(&wanted.object)).cloned().flatten();
-        Ok(phase.objects.iter().map(of).collect())
     }
 
     /// Looks at one object, as far as that is needed.

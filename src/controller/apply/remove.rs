@@ -16,9 +16,9 @@ use olm_core::revision::{
 use olm_core::uninstall::{Instances, cannot_stay, is_converted_by_webhook};
 use serde_json::{Map, Value, json};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, kinds_of};
 use super::error::ApplyError;
-use crate::cluster::{Kinds, code, join_bounded, message};
+use crate::cluster::{Kind, Kinds, code, join_bounded, message};
 
 /// The most attempts of a removal within one reconcile when it conflicts with writes.
 const MAX_ATTEMPTS: usize = 3;
@@ -85,6 +85,9 @@ pub struct Labelled {
     pub unlisted: Vec<&'static str>,
 }
 
+/// Parts of an object to be replaced, by their paths.
+type Parts = Vec<(&'static str, Value)>;
+
 /// The result for one object.
 enum End {
     Gone,
@@ -96,8 +99,12 @@ impl Remover {
     /// Deletes those objects of `group` that the revision with this UID controls, and lets go of
     /// the others.
     pub async fn remove(&self, uid: &str, group: &[&Object]) -> Result<Removed, ApplyError> {
-        let removals = group.iter().map(|content| async move {
-            self.remove_one(uid, content).await.map_err(|err| (content.identity(), err))
+        let endpoints = self.endpoints("removing", group).await?;
+        let removals = group.iter().zip(endpoints).map(|(content, endpoint)| async move {
+            // A kind that is not served has no objects.
+            let Some(endpoint) = endpoint else { return Ok(End::Gone) };
+            let removed = self.remove_one(uid, content.name(), &endpoint).await;
+            removed.map_err(|err| (content.identity(), err))
         });
         let answers = join_bounded(removals.collect()).await;
         let mut removed = Removed::default();
@@ -124,21 +131,15 @@ impl Remover {
 
     async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<Kept>, kube::Error> {
         let Some(endpoint) = self.endpoint(crd).await? else { return Ok(None) };
-        let mut attempt = 1;
-        loop {
-            let live = endpoint.get(crd.name()).await?;
-            let (Removal::Delete, Some(found)) = (removal(live.as_ref(), uid), &live) else {
+        let kept = rewrite(&endpoint, crd.name(), |live| async move {
+            if !matches!(removal(Some(&live), uid), Removal::Delete) {
                 return Ok(None);
-            };
-            let Some(owner) = self.reason_to_keep(found).await? else { return Ok(None) };
-            let metadata = without_revisions(retained(found, uid, owner));
-            match endpoint.replace(found, &let_stay(found, &metadata)).await {
-                Ok(_) => return Ok(Some(Kept::of(found))),
-                Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
-                Err(err) if code(&err) == 404 => return Ok(None),
-                Err(err) => return Err(err),
             }
-        }
+            let Some(owner) = self.reason_to_keep(&live).await? else { return Ok(None) };
+            let parts = let_stay(&live, &without_revisions(retained(&live, uid, owner)));
+            Ok(Some((live, parts)))
+        });
+        Ok(kept.await?.as_ref().map(Kept::of))
     }
 
     /// Takes our marks and owner reference off the objects and leaves them. `owner` is the
@@ -149,9 +150,15 @@ impl Remover {
         owner: Option<&str>,
         group: &[&Object],
     ) -> Result<(), ApplyError> {
-        for content in group {
-            let released = self.orphan_one(uid, owner, content).await;
-            released.map_err(|err| ApplyError::of("releasing", vec![(content.identity(), err)]))?;
+        for (content, endpoint) in group.iter().zip(self.endpoints("releasing", group).await?) {
+            let Some(endpoint) = endpoint else { continue };
+            let released = rewrite(&endpoint, content.name(), |live| async move {
+                let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
+                let parts = let_go(&orphaned(&live, uid));
+                Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
+            });
+            let failed = |err| ApplyError::of("releasing", vec![(content.identity(), err)]);
+            released.await.map_err(failed)?;
         }
         Ok(())
     }
@@ -185,15 +192,33 @@ impl Remover {
         Ok(labelled)
     }
 
+    /// Returns where an object is, if its kind is served.
     async fn endpoint(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {
         let kind = self.kinds.find_installed(&content.identity()).await?;
         Ok(kind.map(|kind| Endpoint::new(self.client.clone(), &kind, content.namespace())))
     }
 
-    async fn remove_one(&self, uid: &str, content: &Object) -> Result<End, kube::Error> {
-        // A kind that is not served has no objects.
-        let Some(endpoint) = self.endpoint(content).await? else { return Ok(End::Gone) };
-        let mut live = endpoint.get(content.name()).await?;
+    /// The same for each of these objects.
+    async fn endpoints(
+        &self,
+        doing: &str,
+        objects: &[&Object],
+    ) -> Result<Vec<Option<Endpoint>>, ApplyError> {
+        let find = |object| async move { self.kinds.find_installed(&object).await };
+        let kinds = kinds_of(doing, objects, find).await?;
+        let at = |(object, kind): (&&Object, Option<Kind>)| {
+            Some(Endpoint::new(self.client.clone(), &kind?, object.namespace()))
+        };
+        Ok(objects.iter().zip(kinds).map(at).collect())
+    }
+
+    async fn remove_one(
+        &self,
+        uid: &str,
+        name: &str,
+        endpoint: &Endpoint,
+    ) -> Result<End, kube::Error> {
+        let mut live = endpoint.get(name).await?;
         for _ in 0..MAX_ATTEMPTS {
             let answer = match (removal(live.as_ref(), uid), &live) {
                 (Removal::Gone, _) | (_, None) => return Ok(End::Gone),
@@ -218,7 +243,7 @@ impl Remover {
                 Err(err) if matches!(code(&err), 404 | 409) => {}
                 Err(err) => return Err(err),
             }
-            live = endpoint.get(content.name()).await?;
+            live = endpoint.get(name).await?;
         }
         Ok(live.map_or(End::Gone, End::Remains))
     }
@@ -267,30 +292,6 @@ impl Remover {
         let Ok(Some(endpoint)) = self.endpoint(content).await else { return false };
         let live = endpoint.get(content.name()).await;
         live.is_ok_and(|live| live.is_some_and(|live| is_controlled(&live, owners)))
-    }
-
-    async fn orphan_one(
-        &self,
-        uid: &str,
-        owner: Option<&str>,
-        content: &Object,
-    ) -> Result<(), kube::Error> {
-        let Some(endpoint) = self.endpoint(content).await? else { return Ok(()) };
-        let mut attempt = 1;
-        loop {
-            let Some(live) = endpoint.get(content.name()).await? else { return Ok(()) };
-            let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
-            if !ours && !is_left_by(&live, owner) {
-                return Ok(());
-            }
-            let metadata = orphaned(&live, uid);
-            match endpoint.replace(&live, &let_go(&metadata)).await {
-                Ok(_) => return Ok(()),
-                Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
-                Err(err) if code(&err) == 404 => return Ok(()),
-                Err(err) => return Err(err),
-            }
-        }
     }
 
     /// Touches a CRD whose clean-up has failed for a while. The API server's finalizer controller
@@ -355,6 +356,26 @@ impl Remover {
     }
 }
 
+/// Changes an object by what `change` makes of it, anew after a concurrent write. Returns it as it was
+/// before; nothing if it is gone or `change` leaves it as it is.
+async fn rewrite<F: Future<Output = Result<Option<(Object, Parts)>, kube::Error>>>(
+    endpoint: &Endpoint,
+    name: &str,
+    change: impl Fn(Object) -> F,
+) -> Result<Option<Object>, kube::Error> {
+    let mut attempt = 1;
+    loop {
+        let Some(live) = endpoint.get(name).await? else { return Ok(None) };
+        let Some((live, parts)) = change(live).await? else { return Ok(None) };
+        match endpoint.replace(&live, &parts).await {
+            Ok(_) => return Ok(Some(live)),
+            Err(err) if code(&err) == 409 && attempt < MAX_ATTEMPTS => attempt += 1,
+            Err(err) if code(&err) == 404 => return Ok(None),
+            Err(err) => return Err(err),
+        }
+    }
+}
+
 /// Returns whether an object without a controller has the labels of an extension.
 fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
     let label = live.pointer("/metadata/labels").and_then(Value::as_object);
@@ -369,7 +390,7 @@ fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
 /// named: that objects cannot be read loses nothing, that they are not converted does.
 ///
 /// Source: applying.md 3.9.
-fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Vec<(&'static str, Value)> {
+fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Parts {
     let mut parts = let_go(metadata);
     if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
         parts.push(("/spec/conversion", json!({"strategy": "None"})));
@@ -387,7 +408,7 @@ fn without_revisions(mut metadata: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The parts of the metadata that say whose an object is.
-fn let_go(metadata: &Map<String, Value>) -> Vec<(&'static str, Value)> {
+fn let_go(metadata: &Map<String, Value>) -> Parts {
     let part = |key: &str| metadata.get(key).cloned().unwrap_or_default();
     vec![
         ("/metadata/ownerReferences", part("ownerReferences")),
@@ -444,9 +465,36 @@ fn with_finalizers(object: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
+
+    // applying.md 3.9: once in the version of the bundle, and once for the others
+    #[tokio::test]
+    async fn a_kind_that_is_not_served_is_asked_for_once_for_all_of_its_objects() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let client = answering(move |request| {
+            count.fetch_add(1, Ordering::Relaxed);
+            match request.uri().path() {
+                "/apis" => (200, json!({"kind": "APIGroupList", "groups": []})),
+                _ => refusal(404),
+            }
+        });
+        let kinds = Arc::new(Kinds::new(client.clone()));
+        let remover = Remover { client, kinds, crds: Crds::Removed };
+        let monitors = ["a", "b", "c"].map(|name| {
+            let object = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+                "metadata": {"namespace": "n", "name": name}});
+            Object::from_value(object).unwrap()
+        });
+        let removed = remover.remove("u", &monitors.each_ref()).await.unwrap();
+        assert!(removed.remaining.is_empty());
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
 
     // applying.md 3.9
     #[rstest]
