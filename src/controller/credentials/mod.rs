@@ -14,11 +14,12 @@ mod proxies;
 mod secret;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::channel::mpsc;
-use futures::{SinkExt as _, Stream, StreamExt as _};
+use futures::stream::{self, BoxStream, select_all};
+use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
@@ -26,8 +27,7 @@ use olm_api::keys::{label, policy};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Account;
 use olm_image::{Proxies, Puller, Source, Stamp};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use crate::account;
@@ -45,8 +45,6 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The first pulls wait so long for the sources of credentials, and no longer: a registry may not
 /// need any.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
-/// Changes that wait to be taken in.
-const WAITING: usize = 16;
 
 /// Why the pull secret of a catalog is not used.
 #[derive(Debug, thiserror::Error)]
@@ -135,7 +133,7 @@ impl RegistryCredentials {
 
     /// Yields whenever a pull that failed may succeed.
     pub fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
-        futures::stream::unfold(self.version.subscribe(), |mut version| async move {
+        stream::unfold(self.version.subscribe(), |mut version| async move {
             version.changed().await.ok()?;
             Some(((), version))
         })
@@ -193,34 +191,29 @@ impl RegistryCredentials {
 
     /// Keeps the credentials current. Never ends.
     pub async fn run(&self) {
-        let (changes, mut incoming) = mpsc::channel(WAITING);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(follow_account(self.client.clone(), changes.clone()));
-        tasks.spawn(self.follow_offered(changes.clone()));
-        tasks.spawn(self.follow_files(changes.clone()));
+        let account = of_account(self.client.clone()).boxed();
+        let mut changes = select_all([account, self.offered(), self.files()]);
         if self.proxies {
-            tasks.spawn(proxies::follow(self.client.clone(), changes.clone()));
+            changes.push(proxies::changes(self.client.clone()).boxed());
         }
         let mut known = Known { global: self.global.clone(), ..Known::default() };
+        // The watch of a Secret ends when what it is kept by here is dropped.
         let mut watched = BTreeMap::new();
         let mut told = BTreeSet::new();
         loop {
             for name in known.wanted() {
                 watched.entry(name.clone()).or_insert_with(|| {
-                    tasks.spawn(follow_secret(self.client.clone(), name.clone(), changes.clone()))
+                    let (end, ended) = oneshot::channel::<()>();
+                    let secret = of_secret(self.client.clone(), name.clone());
+                    changes.push(secret.take_until(ended).boxed());
+                    end
                 });
             }
-            // We hold a sender, so that there is always another change.
-            let Some(change) = incoming.next().await else { return };
+            // Watches do not end.
+            let Some(change) = changes.next().await else { return };
             let beside = self.take(&mut known, change);
             let wanted: BTreeSet<_> = known.wanted().into_iter().cloned().collect();
-            watched.retain(|name, task| {
-                let stays = wanted.contains(name);
-                if !stays {
-                    task.abort();
-                }
-                stays
-            });
+            watched.retain(|name, _| wanted.contains(name));
             known.named.retain(|name, _| wanted.contains(name));
             let faults = known.faults();
             for fault in faults.difference(&told) {
@@ -264,84 +257,72 @@ impl RegistryCredentials {
     }
 
     /// Watches the Secrets that catalogs may name.
-    fn follow_offered(
-        &self,
-        mut changes: mpsc::Sender<Change>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    fn offered(&self) -> BoxStream<'static, Change> {
         let namespace = self.namespace.clone();
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &namespace);
         let labels = format!("{}=true", label::CATALOG_PULL_SECRET);
         let config = watcher::Config::default().labels(&labels);
-        async move {
-            let mut offered = std::pin::pin!(follow(secrets, config, Held::of));
-            while let Some(found) = offered.next().await {
-                if let Err(code) = &found {
-                    tracing::warn!(code, "pull secrets of catalogs cannot be listed");
-                }
-                let full = |name| SecretName { namespace: namespace.clone(), name };
-                let found = found.unwrap_or_default().into_iter();
-                let found = found.map(|(name, held)| (full(name), held)).collect();
-                if changes.send(Change::Offered(found)).await.is_err() {
-                    return;
-                }
+        let offered = follow(secrets, config, Held::of).map(move |found| {
+            if let Err(code) = &found {
+                tracing::warn!(code, "pull secrets of catalogs cannot be listed");
             }
-        }
+            let full = |name| SecretName { namespace: namespace.clone(), name };
+            let found = found.unwrap_or_default().into_iter();
+            Change::Offered(found.map(|(name, held)| (full(name), held)).collect())
+        });
+        offered.boxed()
     }
 
     /// Looks at the files that pulls are configured by.
-    fn follow_files(
-        &self,
-        mut changes: mpsc::Sender<Change>,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    fn files(&self) -> BoxStream<'static, Change> {
         let puller = Arc::clone(&self.puller);
-        async move {
-            let mut before = None;
-            loop {
-                let puller = Arc::clone(&puller);
+        let stamps = stream::unfold(Duration::ZERO, move |pause| {
+            let puller = Arc::clone(&puller);
+            async move {
+                tokio::time::sleep(pause).await;
                 let look = tokio::task::spawn_blocking(move || Stamp::of(puller.config()));
-                if let Ok(stamp) = look.await {
-                    let differs = before.as_ref().is_some_and(|before| *before != stamp);
-                    before = Some(stamp);
-                    if differs && changes.send(Change::Files).await.is_err() {
-                        return;
-                    }
-                }
-                tokio::time::sleep(FILES_INTERVAL).await;
+                Some((look.await.ok()?, FILES_INTERVAL))
             }
-        }
+        });
+        let mut before = None;
+        let changes = stamps.filter_map(move |stamp| {
+            let differs = before.as_ref().is_some_and(|before| *before != stamp);
+            before = Some(stamp);
+            ready(differs.then_some(Change::Files))
+        });
+        changes.boxed()
     }
 }
 
 /// Watches the account of this process: which Secrets it names for pulls.
-async fn follow_account(client: Client, mut changes: mpsc::Sender<Change>) {
-    let account = loop {
-        match account::own(&client).await {
-            Ok(Some(account)) => break account,
-            Ok(None) => {
-                // Outside of a pod we are somebody else.
-                drop(changes.send(Change::Linked(Vec::new())).await);
-                return std::future::pending().await;
-            }
-            Err(error) => {
-                tracing::warn!(error = %Sentence(&error), "own account is not known yet");
-                tokio::time::sleep(RETRY).await;
+fn of_account(client: Client) -> impl Stream<Item = Change> + Send {
+    let own = async move {
+        loop {
+            match account::own(&client).await {
+                Ok(found) => return (client, found),
+                Err(error) => {
+                    tracing::warn!(error = %Sentence(&error), "own account is not known yet");
+                    tokio::time::sleep(RETRY).await;
+                }
             }
         }
     };
-    let Account { namespace, name } = account;
-    let accounts = Api::<ServiceAccount>::namespaced(client, &namespace);
-    let mut found = std::pin::pin!(follow(accounts, only(&name), linked));
-    while let Some(found) = found.next().await {
-        if let Err(code) = &found {
-            tracing::warn!(code, namespace, name, "own service account cannot be read");
-        }
-        let linked = found.unwrap_or_default().remove(&name).unwrap_or_default();
-        let linked =
-            linked.into_iter().map(|name| SecretName { namespace: namespace.clone(), name });
-        if changes.send(Change::Linked(linked.collect())).await.is_err() {
-            return;
-        }
-    }
+    stream::once(own).flat_map(|(client, account)| {
+        let Some(Account { namespace, name }) = account else {
+            // Outside of a pod we are somebody else.
+            return stream::once(ready(Change::Linked(Vec::new()))).boxed();
+        };
+        let accounts = Api::<ServiceAccount>::namespaced(client, &namespace);
+        let found = follow(accounts, only(&name), linked).map(move |found| {
+            if let Err(code) = &found {
+                tracing::warn!(code, namespace, name, "own service account cannot be read");
+            }
+            let linked = found.unwrap_or_default().remove(&name).unwrap_or_default().into_iter();
+            let full = |name| SecretName { namespace: namespace.clone(), name };
+            Change::Linked(linked.map(full).collect())
+        });
+        found.boxed()
+    })
 }
 
 /// Returns the names of the Secrets that an account names for pulls.
@@ -350,19 +331,15 @@ fn linked(account: &ServiceAccount) -> Vec<String> {
     references.map(|reference| reference.name.clone()).filter(|name| !name.is_empty()).collect()
 }
 
-async fn follow_secret(client: Client, name: SecretName, mut changes: mpsc::Sender<Change>) {
+fn of_secret(client: Client, name: SecretName) -> impl Stream<Item = Change> + Send {
     let secrets = Api::<Secret>::namespaced(client, &name.namespace);
-    let mut found = std::pin::pin!(follow(secrets, only(&name.name), Held::of));
-    while let Some(found) = found.next().await {
+    follow(secrets, only(&name.name), Held::of).map(move |found| {
         let held = match found {
             Ok(mut found) => found.remove(&name.name).unwrap_or(Held::Missing),
             Err(code) => Held::Refused(code),
         };
-        let change = Change::Named(name.clone(), held);
-        if changes.send(change).await.is_err() {
-            return;
-        }
-    }
+        Change::Named(name.clone(), held)
+    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The proxies that OpenShift's administrators choose, in `Proxy` `cluster`.
 
-use std::pin::pin;
+use std::future::ready;
 
-use futures::channel::mpsc;
-use futures::{SinkExt as _, StreamExt as _};
+use futures::{Stream, StreamExt as _};
 use kube::api::NotUsed;
 use kube::core::{ApiResource, GroupVersionKind, Object};
 use kube::{Api, Client};
@@ -27,23 +26,19 @@ struct Status {
     except: String,
 }
 
-/// Reports the cluster proxies. Where there is no such kind, it reports none.
-pub(super) async fn follow(client: Client, mut changes: mpsc::Sender<Change>) {
+/// Follows the cluster proxies. Where there is no such kind, there are none.
+pub(super) fn changes(client: Client) -> impl Stream<Item = Change> + Send {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(OPENSHIFT, "v1", "Proxy"));
     let proxies = Api::<Object<NotUsed, Status>>::all_with(client, &kind);
-    let mut found = pin!(named(proxies, "cluster"));
-    while let Some(found) = found.next().await {
+    named(proxies, "cluster").filter_map(|found| {
         let status = found.and_then(|found| found.status).unwrap_or_default();
-        match Proxies::new(&status.http, &status.https, &status.except) {
-            Ok(proxies) => {
-                if changes.send(Change::Proxies(proxies)).await.is_err() {
-                    return;
-                }
-            }
-            Err(error) => tracing::warn!(
-                error = %Chain(&error),
+        let proxies = Proxies::new(&status.http, &status.https, &status.except);
+        let usable = proxies.inspect_err(|error| {
+            tracing::warn!(
+                error = %Chain(error),
                 "status of Proxy cluster is not used, the previous proxies stay"
-            ),
-        }
-    }
+            );
+        });
+        ready(usable.ok().map(Change::Proxies))
+    })
 }
