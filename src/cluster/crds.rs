@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::error::ApiError;
 use super::request::{get, join_bounded, read};
 
-pub const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Most objects in one page of a list.
 const PAGE: usize = 500;
 

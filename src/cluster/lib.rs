@@ -19,7 +19,7 @@ pub use content::{
     Content, RefCause, RefError, ResolvedObject, ResolvedPhase, Secrets, content, read_secrets,
     resolve, stored_object,
 };
-pub use crds::{CRDS, Unread, crds, empty, judged, leaving};
+pub use crds::{Unread, crds, empty, judged, leaving};
 pub use discovery::{built_in_kinds, classic_providers, installed, kinds, left_version};
 pub use error::{ApiError, code, message};
 pub use platform::{copied_pull_secrets, operator_condition, proxies, requires_approval};

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, Patch, PatchParams};
+use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
 use olm_api::keys::manager;
-use olm_cluster::{ApiError, CRDS, Unread, crds, empty, judged, leaving};
+use olm_cluster::{ApiError, Unread, crds, empty, judged, leaving};
 use olm_core::crd_safety::{Definition, Evidence};
 use olm_core::error::{Chain, quote};
 use olm_core::extension::holds::{Hold, definitions, is_enforced};
@@ -56,28 +59,21 @@ impl Attempt<'_> {
         empty: &BTreeSet<String>,
         live: Option<&BTreeMap<String, Value>>,
     ) -> bool {
+        let Ok(client) = self.as_account() else { return empty.is_empty() };
+        let crds = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client);
         for (name, crd) in live.into_iter().flatten().filter(|(name, _)| empty.contains(*name)) {
-            if let Err(cause) = self.trim_one(name, crd).await {
-                tracing::warn!(crd = name, cause, "status.storedVersions is not trimmed");
+            let trimmed = json!({
+                "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},
+                "status": {"storedVersions": [Definition::of(crd).storage()]},
+            });
+            let params = PatchParams::apply(manager::OBJECTS);
+            if let Err(error) = crds.patch_status(name, &params, &Patch::Merge(trimmed)).await {
+                let error = ApiError(error).to_string();
+                tracing::warn!(crd = name, error, "status.storedVersions is not trimmed");
                 return false;
             }
         }
         true
-    }
-
-    async fn trim_one(&self, name: &str, crd: &Value) -> Result<(), String> {
-        let trimmed = json!({
-            "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},
-            "status": {"storedVersions": [Definition::of(crd).storage()]},
-        });
-        let path = format!("{CRDS}/{name}/status?fieldManager={}", manager::OBJECTS);
-        let request = http::Request::patch(path)
-            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
-            .body(trimmed.to_string().into_bytes());
-        let request = request.map_err(|error| error.to_string())?;
-        let client = self.as_account().map_err(|error| Chain(&error).to_string())?;
-        let answer = client.request::<Value>(request).await;
-        answer.map(drop).map_err(|error| Chain(&ApiError(error)).to_string())
     }
 
     /// Returns the client of the account.
