@@ -17,7 +17,6 @@ use olm_core::rights::OPENSHIFT;
 
 use super::Attempt;
 use super::context::LIMIT;
-use super::error::ExtensionError;
 use crate::backoff::jittered;
 use crate::certificates::{PendingIssue, Upkeep};
 use crate::cluster::RequestError;
@@ -165,11 +164,8 @@ impl Attempt<'_> {
         if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
             return;
         }
-        let (owner, now) = (self.owner(), Timestamp::now());
-        let restoring = async {
-            let restored = self.ctx.issuer.restore(&owner, now).await;
-            restored.map_err(|error| ExtensionError::Certificates(Box::new(error)))
-        };
+        let owner = self.owner();
+        let restoring = self.ctx.issuer.restore(&owner, Timestamp::now());
         if let Err(error) = within(LIMIT, restoring).await {
             tracing::warn!(error = %Chain(&error), "CA of webhooks not written again");
         }
@@ -181,11 +177,8 @@ impl Attempt<'_> {
         if recorded_issuer(self.revisions) != Some(CertificateSource::SelfSigned) {
             return None;
         }
-        let (owner, now) = (self.owner(), Timestamp::now());
-        let keeping = async {
-            let kept = self.ctx.issuer.keep(&owner, self.account, now).await;
-            kept.map_err(|error| ExtensionError::Certificates(Box::new(error)))
-        };
+        let owner = self.owner();
+        let keeping = self.ctx.issuer.keep(&owner, self.account, Timestamp::now());
         match within(LIMIT, Box::pin(keeping)).await {
             // What is due besides takes a reconcile that gets further.
             Ok(kept) => self.follow_up(kept, POLL).await,

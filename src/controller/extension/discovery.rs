@@ -360,8 +360,6 @@ impl BuiltIn {
 mod tests {
     use std::sync::Mutex;
 
-    use http::{Request, Response};
-    use kube::client::Body;
     use kube::runtime::reflector;
     use olm_api::keys::{annotation, label};
     use olm_core::revision::CSVS_PATH;
@@ -369,6 +367,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::answering::answering;
 
     /// An installed revision of an extension, whose content is in Secret `<extension>-1`.
     fn revision(extension: &str, constraints: &Value) -> Value {
@@ -444,19 +443,13 @@ mod tests {
     #[tokio::test]
     async fn installed_bundles_are_known_and_their_kinds_are_read_once_if_one_asks() {
         let asked = Arc::<Mutex<Vec<String>>>::default();
-        let service = tower::service_fn({
-            let asked = Arc::clone(&asked);
-            move |request: Request<Body>| {
-                asked.lock().unwrap().push(request.uri().to_string());
-                // A ConfigMap.
-                let content = "eyJhcGlWZXJzaW9uIjoidjEiLCJraW5kIjoiQ29uZmlnTWFwIn0=";
-                let secret = json!({"metadata": {"name": "x"}, "data": {"k": content}});
-                std::future::ready(Ok::<_, kube::Error>(Response::new(Body::from(
-                    secret.to_string().into_bytes(),
-                ))))
-            }
+        let noted = Arc::clone(&asked);
+        let client = answering(move |request| {
+            noted.lock().unwrap().push(request.uri().to_string());
+            // A ConfigMap.
+            let content = "eyJhcGlWZXJzaW9uIjoidjEiLCJraW5kIjoiQ29uZmlnTWFwIn0=";
+            (200, json!({"metadata": {"name": "x"}, "data": {"k": content}}))
         });
-        let client = Client::new(service, "default");
         let (revisions, mut feed, _names) = KnownRevisions::new(client.clone(), "s".to_owned());
         let (extensions, mut writer) = reflector::store();
         let at = (client, "s".to_owned());

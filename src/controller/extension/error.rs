@@ -110,9 +110,6 @@ pub enum ExtensionError {
     /// The certificates of webhooks cannot be removed.
     #[error("removing certificates of webhooks")]
     Certificates(#[source] Box<OwnedError>),
-    /// It cannot be written down that what the extension installed is to stay.
-    #[error("recording that installed objects are kept")]
-    Orphaned(#[source] ApiError),
 }
 
 impl From<TakeOverError> for ExtensionError {
@@ -267,7 +264,7 @@ impl Classify for ExtensionError {
             Self::Bundle { cause, .. } => cause.disposition(),
             Self::Certificates(error) => error.disposition(),
             Self::TakeOver(error) => error.disposition(),
-            Self::Revisions(error) | Self::Orphaned(error) => {
+            Self::Revisions(error) => {
                 retry_after(&error.0).map_or(Disposition::Retry, Disposition::RetryAfter)
             }
             Self::Request(error) => error.disposition(),
@@ -358,28 +355,16 @@ mod tests {
 
     #[test]
     fn a_refusal_is_said_once() {
-        let errors: [fn(ApiError) -> ExtensionError; 3] =
-            [ExtensionError::Revisions, ExtensionError::Account, ExtensionError::Orphaned];
-        for error in errors {
-            assert_is_said_once(&error(refused().into()));
-        }
-    }
-
-    #[test]
-    fn a_refusal_of_a_part_is_said_once() {
         let request = || RequestError::doing("reading")(refused());
         let account = || AccountError::Lookup(refused().into());
-        let parts: [ContentError; 5] = [
-            request().into(),
-            WriteError::from(request()).into(),
-            PullSecretError::Lookup(request()).into(),
-            ContentError::Owned(Box::new(request().into())),
-            ContentError::Owned(Box::new(account().into())),
-        ];
-        for part in &parts {
-            assert_is_said_once(part);
-        }
-        let wholes: [ExtensionError; 6] = [
+        let errors: [ExtensionError; 13] = [
+            bundle(request().into()),
+            bundle(WriteError::from(request()).into()),
+            bundle(PullSecretError::Lookup(request()).into()),
+            bundle(ContentError::Owned(Box::new(request().into()))),
+            bundle(ContentError::Owned(Box::new(account().into()))),
+            ExtensionError::Revisions(refused().into()),
+            ExtensionError::Account(refused().into()),
             ExtensionError::finalizer(refused()),
             GuardError::Own(refused().into()).into(),
             account().into(),
@@ -387,8 +372,8 @@ mod tests {
             TakeOverError::from(WriteError::from(request())).into(),
             ExtensionError::Certificates(Box::new(request().into())),
         ];
-        for whole in &wholes {
-            assert_is_said_once(whole);
+        for error in &errors {
+            assert_is_said_once(error);
         }
     }
 

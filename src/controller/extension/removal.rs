@@ -22,7 +22,7 @@ use super::error::ExtensionError;
 use super::observe::observe;
 use crate::account::GuardError;
 use crate::backoff::resync;
-use crate::cluster::ApiError;
+use crate::cluster::RequestError;
 use crate::reconcile::{Deadline, within};
 use crate::revision::{Teardown, mark_orphaned, remove_unowned_content, teardown_extension};
 
@@ -157,8 +157,8 @@ impl Removal<'_> {
 
     /// Records that what is installed stays, which also decides about its certificates.
     async fn mark(&self) -> Result<Option<Duration>, ExtensionError> {
-        let marked = mark_orphaned(&self.ctx.client, self.extension).await;
-        marked.map_err(|error| ExtensionError::Orphaned(ApiError(error)))?;
+        let doing = RequestError::doing("recording that installed objects are kept");
+        mark_orphaned(&self.ctx.client, self.extension).await.map_err(doing)?;
         // The change of the object brings the next reconcile.
         Ok(None)
     }
