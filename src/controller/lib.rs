@@ -18,7 +18,6 @@
 //! | served kinds | `cluster/kinds.rs` | what is asked for | CRDs or `APIService`s change |
 //! | kinds of installed revisions; installed `ClusterServiceVersion`s; generation and times of CRDs | `extension/discovery.rs` | what exists | the revision goes; after a minute; the CRD goes |
 //! | subjects and roles of bindings | `rbac_watch.rs` | what exists | nothing has waited for rights for a minute |
-//! | clients of accounts | `account` | 1,024 | more are needed: the least recently used |
 //! | verdicts on readers of metrics | `server/auth.rs` | 1,024 of each sort | they expire, or more are needed |
 
 pub mod account;

@@ -21,7 +21,7 @@ use olm_core::render::secret_object;
 use olm_core::revision::{Account, Extension};
 use serde_json::{Value, json};
 
-use crate::account::Accounts;
+use crate::account::impersonating;
 use crate::cluster::{RequestError, Target, Watches};
 use crate::credentials::document_key;
 use crate::owned::{AccountSecret, OwnedError, SecretError, is_owned, reference};
@@ -120,7 +120,6 @@ fn others(secret: &Secret, owner: &Extension) -> Vec<OwnerReference> {
 /// Makes, updates and removes the copies.
 pub struct PullSecrets {
     client: Client,
-    accounts: Accounts,
     watches: Watches,
     system_namespace: String,
 }
@@ -131,8 +130,7 @@ impl PullSecrets {
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new(client.clone());
-        let accounts = Accounts::new(client.clone());
-        (Self { client, accounts, watches, system_namespace }, woken)
+        (Self { client, watches, system_namespace }, woken)
     }
 
     /// Reads which of these Secrets the controller's namespace offers.
@@ -155,7 +153,7 @@ impl PullSecrets {
             self.watches.release(&owner.name);
             return Ok(());
         }
-        let client = self.accounts.client(account)?;
+        let client = impersonating(&self.client, account)?;
         for (name, document) in &offered.0 {
             let copy = CopySecret::new(&client, to, name);
             let found = copy.secret.read().await?;
@@ -181,7 +179,7 @@ impl PullSecrets {
     pub async fn retire(&self, to: Recipient<'_>, names: &[&str]) -> Result<(), OwnedError> {
         let Recipient { account, namespace, .. } = to;
         for &name in names {
-            let client = self.accounts.client(account)?;
+            let client = impersonating(&self.client, account)?;
             match CopySecret::new(&client, to, name).release().await {
                 Err(error) if error.is_of_account() => {
                     tracing::debug!(namespace, name, "copy of a pull secret not removed");

@@ -6,11 +6,7 @@
 //! needs no right to impersonate groups.
 
 mod guard;
-mod review;
-
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+pub mod review;
 
 use http::{HeaderName, HeaderValue, Request};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -24,12 +20,9 @@ use olm_core::revision::Account;
 use crate::cluster::{ApiError, MAX_RIGHTS_DELAY, retry_after};
 
 pub use guard::{Guard, GuardError};
-pub use review::{Known, Reviews, held};
+pub use review::{Known, held};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
-
-/// Most accounts whose clients are kept; then the one that was not used for longest goes.
-const MAX_CLIENTS: usize = 1024;
 
 /// Why nothing can be done as an account.
 #[derive(Debug, thiserror::Error)]
@@ -54,54 +47,14 @@ impl Classify for AccountError {
     }
 }
 
-/// Makes and keeps clients that act as service accounts.
-pub struct Accounts {
-    controller: Client,
-    clients: Mutex<HashMap<Account, Kept>>,
-}
-
-/// A client, and when it was last asked for.
-struct Kept {
-    client: Client,
-    used: Instant,
-}
-
-impl Accounts {
-    /// Returns a maker of clients on top of the controller's own.
-    ///
-    /// That client must not retry by itself (`cluster::connect` sees to that).
-    pub fn new(controller: Client) -> Self {
-        Self { controller, clients: Mutex::default() }
-    }
-
-    /// Returns a client that acts as `account` and as nobody else.
-    ///
-    /// The API server answers for an account that no longer exists as long as bindings for it
-    /// remain, so callers look first, with [`Accounts::require`].
-    pub fn client(&self, account: &Account) -> Result<Client, AccountError> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = Instant::now();
-        if let Some(kept) = clients.get_mut(account) {
-            kept.used = used;
-            return Ok(kept.client.clone());
-        }
-        let client = impersonating(&self.controller, account)?;
-        if clients.len() >= MAX_CLIENTS {
-            let unused = clients.iter().min_by_key(|(_, kept)| kept.used);
-            unused.map(|(account, _)| account.clone()).and_then(|account| clients.remove(&account));
-        }
-        let kept = Kept { client: client.clone(), used };
-        clients.insert(account.clone(), kept);
-        Ok(client)
-    }
-
-    pub async fn require(&self, account: &Account) -> Result<(), AccountError> {
-        let api = Api::<ServiceAccount>::namespaced(self.controller.clone(), &account.namespace);
-        match api.get_metadata_opt(&account.name).await {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(AccountError::NotFound(account.clone())),
-            Err(err) => Err(AccountError::Lookup(ApiError(err))),
-        }
+/// Fails unless an account exists. The API server answers for one that no longer does as long as
+/// bindings for it remain, so callers of [`impersonating`] look first.
+pub async fn require(controller: &Client, account: &Account) -> Result<(), AccountError> {
+    let api = Api::<ServiceAccount>::namespaced(controller.clone(), &account.namespace);
+    match api.get_metadata_opt(&account.name).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(AccountError::NotFound(account.clone())),
+        Err(err) => Err(AccountError::Lookup(ApiError(err))),
     }
 }
 
@@ -121,7 +74,8 @@ pub async fn own(client: &Client) -> Result<Option<Account>, kube::Error> {
     Ok(Account::of_user(&name))
 }
 
-/// Returns a client that acts as `account` and as nobody else.
+/// Returns a client that acts as `account` and as nobody else, on top of the controller's own, which must
+/// not retry by itself (`cluster::connect` sees to that).
 pub fn impersonating(controller: &Client, account: &Account) -> Result<Client, AccountError> {
     let user =
         HeaderValue::try_from(account.user()).map_err(|_| AccountError::Name(account.clone()))?;
@@ -132,26 +86,4 @@ pub fn impersonating(controller: &Client, account: &Account) -> Result<Client, A
         async move { controller.send(request).await }
     });
     Ok(Client::new(service, account.namespace.clone()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_client_that_was_not_used_for_longest_goes() {
-        let config = kube::Config::new(http::Uri::from_static("http://localhost"));
-        let accounts = Accounts::new(Client::try_from(config).unwrap());
-        let account =
-            |index: usize| Account { namespace: "ns".to_owned(), name: format!("account-{index}") };
-        for index in 0..MAX_CLIENTS {
-            accounts.client(&account(index)).unwrap();
-        }
-        accounts.client(&account(0)).unwrap();
-        accounts.client(&account(MAX_CLIENTS)).unwrap();
-        let kept = accounts.clients.lock().unwrap();
-        assert_eq!(kept.len(), MAX_CLIENTS);
-        assert!(kept.contains_key(&account(0)) && kept.contains_key(&account(MAX_CLIENTS)));
-        assert!(!kept.contains_key(&account(1)));
-    }
 }

@@ -31,7 +31,7 @@ use olm_core::error::Chain;
 use olm_core::render::CertificateRequest;
 use olm_core::revision::{Account, Extension};
 
-use crate::account::Accounts;
+use crate::account::impersonating;
 use crate::by_key::ByKey;
 use crate::cluster::{RequestError, Target, Watches};
 use crate::owned::{OwnedError, delete, is_owned};
@@ -84,7 +84,6 @@ impl PendingIssue {
 /// Issues and keeps the certificates of webhook servers.
 pub struct Issuer {
     client: Client,
-    accounts: Accounts,
     watches: Watches,
     system_namespace: String,
     /// The content of the Secret of each CA as it was last seen, by the UID of its extension.
@@ -97,8 +96,7 @@ impl Issuer {
     /// `client` must not retry by itself. Must be called within a tokio runtime.
     pub fn new(client: Client, system_namespace: String) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new(client.clone());
-        let accounts = Accounts::new(client.clone());
-        let issuer = Self { accounts, watches, system_namespace, client, seen: ByKey::default() };
+        let issuer = Self { watches, system_namespace, client, seen: ByKey::default() };
         (issuer, woken)
     }
 
@@ -210,7 +208,7 @@ impl Issuer {
         }
         let mut events = prepared.events;
         let mut next = Vec::new();
-        let client = self.accounts.client(account)?;
+        let client = impersonating(&self.client, account)?;
         for live in &prepared.leaves {
             let authority = &prepared.state.authority;
             let names = &live.request.dns_names;
@@ -272,7 +270,7 @@ impl Issuer {
         let issued = state::issued(&data);
         let (kept, obsolete): (Vec<_>, Vec<_>) = issued.into_iter().partition(is_wanted);
         if !obsolete.is_empty() {
-            let client = self.accounts.client(account)?;
+            let client = impersonating(&self.client, account)?;
             for request in &obsolete {
                 let secret = LeafSecret { client: &client, owner, request };
                 let secret_name = &request.secret;
@@ -345,7 +343,7 @@ impl Issuer {
         account: &Account,
         requests: &[CertificateRequest],
     ) -> Result<Vec<ServingCert>, OwnedError> {
-        let client = self.accounts.client(account)?;
+        let client = impersonating(&self.client, account)?;
         let mut leaves = Vec::with_capacity(requests.len());
         for request in requests {
             let secret = LeafSecret { client: &client, owner, request }.read().await?;

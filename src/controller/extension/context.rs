@@ -18,7 +18,7 @@ use super::error::ExtensionError;
 use super::moved::Moved;
 use super::per_extension::PerExtension;
 use super::turns::Turns;
-use crate::account::{Guard, Reviews};
+use crate::account::Guard;
 use crate::certificates::Issuer;
 use crate::cluster::RequestError;
 use crate::credentials::RegistryCredentials;
@@ -41,8 +41,6 @@ pub struct Context {
     pub client: Client,
     /// Decides which accounts may be impersonated.
     pub guard: Arc<Guard>,
-    /// Reads the rights of accounts.
-    pub reviews: Reviews,
     /// Wakes who waits for rights.
     pub rbac: Arc<RbacWatch>,
     /// What the flags say.

@@ -14,7 +14,7 @@ use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
 use olm_core::settings::MissingOptionalKinds;
 
 use super::Attempt;
-use crate::account::Known;
+use crate::account::{Known, review};
 use crate::rbac_watch::{Interest, Waiter};
 
 impl Attempt<'_> {
@@ -24,7 +24,7 @@ impl Attempt<'_> {
         match (newest, self.ctx.settings.rbac_preflight) {
             (None, RbacPreflight::Enforce | RbacPreflight::Report) => {
                 let namespace = &self.extension.spec.namespace;
-                self.ctx.reviews.begin(self.account, namespace).await
+                review::begin(&self.ctx.client, self.account, namespace).await
             }
             (Some(_), _) | (None, RbacPreflight::Off) => Known::default(),
         }
@@ -52,7 +52,7 @@ impl Attempt<'_> {
         let step = StepRights::of(self.extension, desired, secrets, &present);
         let unserved = self.unserved().await;
         let missing = |held: &Held<'_>| step.missing(&unserved, held);
-        let judgement = ctx.reviews.judge(self.account, known, missing).await;
+        let judgement = review::judge(&ctx.client, self.account, known, missing).await;
         let waiter = Waiter::Extension(self.extension.object.name_any());
         if judgement.missing.is_empty() {
             ctx.rbac.forget(&waiter);

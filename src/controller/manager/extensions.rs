@@ -15,7 +15,7 @@ use olm_image::BundleCache;
 
 use super::half::Half;
 use super::{Manager, Signal};
-use crate::account::{Guard, Reviews};
+use crate::account::Guard;
 use crate::args::UninstallFallback;
 use crate::backoff::FIRST_DELAY_EXTENSION;
 use crate::catalog::store::Store;
@@ -68,7 +68,6 @@ impl Manager {
         let (rbac, rights, revision_rights) = RbacWatch::new();
         let ctx = extension::Context {
             guard: Arc::clone(&guard),
-            reviews: Reviews::new(client.clone()),
             rbac: Arc::clone(&rbac),
             discovery,
             kept,

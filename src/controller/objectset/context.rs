@@ -18,7 +18,7 @@ use olm_image::BundleCache;
 use super::extension_state::ExtensionState;
 use super::per_revision::PerRevision;
 use super::{Guarded, ObjectSetError};
-use crate::account::{Accounts, Guard};
+use crate::account::Guard;
 use crate::apply::AppliedCache;
 use crate::backoff::{FIRST_DELAY_EXTENSION, jittered};
 use crate::cluster::{Kinds, StoredObjects, Watches};
@@ -55,7 +55,6 @@ pub struct Settings {
 pub struct Context {
     /// The controller's own client.
     pub client: Client,
-    pub accounts: Accounts,
     pub(super) seen: Seen,
     pub kinds: Arc<Kinds>,
     pub settings: Settings,
@@ -97,7 +96,6 @@ impl Context {
     ) -> (Self, mpsc::Receiver<String>) {
         let (watches, woken) = Watches::new(client.clone());
         let context = Self {
-            accounts: Accounts::new(client.clone()),
             seen,
             kinds: Arc::new(Kinds::new(client.clone())),
             reconciler: Reconciler::new(

@@ -27,6 +27,7 @@ use super::extension_state::ExtensionState;
 use super::per_revision::PodFault;
 use super::plan::Plan;
 use super::{Attempt, Context, ObjectSetError};
+use crate::account::{impersonating, require};
 use crate::apply::{Applier, ApplyError, Existence, PhaseReport, Revision, check_content};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
@@ -196,9 +197,9 @@ impl Attempt<'_> {
         checked.map_err(|error| ObjectSetError::Blocked(Chain(&error).to_string()))?;
         ctx.settings.guard.admit(Policy::ObjectSet, was_read(set)).await?;
         if !ctx.seen.has_account(account).await {
-            ctx.accounts.require(account).await?;
+            require(&ctx.client, account).await?;
         }
-        Ok(ctx.accounts.client(account)?)
+        Ok(impersonating(&ctx.client, account)?)
     }
 
     /// Reads the content of the revision, which nobody may have changed.

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use super::ended::Settled;
 use super::extension_state::ExtensionState;
 use super::{Attempt, ObjectSetError};
-use crate::account::{AccountError, GuardError};
+use crate::account::{AccountError, GuardError, require};
 use crate::apply::{Crds, Kept, Removed, Remover};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
@@ -91,7 +91,7 @@ impl Attempt<'_> {
         if live.is_none_or(|live| live.spec.lifecycle_state != self.set.spec.lifecycle_state) {
             return Ok(Settled::at_rest(None));
         }
-        self.ctx.accounts.require(account).await?;
+        require(&self.ctx.client, account).await?;
         let remover = self.ctx.remover(account)?;
         if self.take_down(remover, Purpose::Archive).await?.is_some() {
             return Ok(Settled::again(Some(Outcome::Archiving), LOOK_AGAIN));

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::per_revision::{Counts, Numbers};
 use super::{Attempt, Context, ObjectSetError};
+use crate::account::{impersonating, require};
 use crate::apply::{Crds, Remover};
 use crate::cluster::{MAX_AGE, RequestError};
 use crate::revision::controlled_crds;
@@ -196,7 +197,7 @@ impl Attempt<'_> {
     /// Returns what removes objects as the account of the revision.
     pub(super) async fn as_account(&self) -> Result<Remover, ObjectSetError> {
         let account = self.identity().await?;
-        self.ctx.accounts.require(&account).await?;
+        require(&self.ctx.client, &account).await?;
         self.ctx.remover(&account)
     }
 
@@ -288,7 +289,7 @@ impl Context {
     /// Returns what removes objects as an account that exists, CRDs among them.
     pub(super) fn remover(&self, account: &Account) -> Result<Remover, ObjectSetError> {
         Ok(Remover {
-            client: self.accounts.client(account)?,
+            client: impersonating(&self.client, account)?,
             kinds: self.kinds.clone(),
             crds: Crds::Removed,
         })

@@ -30,7 +30,7 @@ use olm_core::rbac::{
 };
 use olm_core::revision::Account;
 
-use super::Accounts;
+use super::impersonating;
 
 /// Questions under way at the same time.
 const AT_ONCE: usize = 8;
@@ -38,12 +38,6 @@ const AT_ONCE: usize = 8;
 const MOST: usize = 200;
 /// A namespace that cannot exist.
 const NOWHERE: &str = "-";
-
-/// Asks what accounts may do.
-pub struct Reviews {
-    client: Client,
-    accounts: Accounts,
-}
 
 /// The known rights of an account.
 #[derive(Default)]
@@ -86,129 +80,125 @@ impl Known {
     }
 }
 
-impl Reviews {
-    /// Returns reviews with the controller's own client, which also impersonates accounts.
-    pub fn new(client: Client) -> Self {
-        Self { accounts: Accounts::new(client.clone()), client }
-    }
+/// Asks what the account holds in a namespace, ahead of a judgement.
+pub async fn begin(client: &Client, account: &Account, namespace: &str) -> Known {
+    rules(client, account, Known::default(), [namespace].into_iter()).await
+}
 
-    /// Asks what the account holds in a namespace, ahead of a judgement.
-    pub async fn begin(&self, account: &Account, namespace: &str) -> Known {
-        self.rules(account, Known::default(), [namespace].into_iter()).await
+/// Judges an account: `missing` says what it lacks, given what it holds, which may be `known` in
+/// part.
+///
+/// What cannot be found out counts as held: the API server decides then.
+pub async fn judge(
+    client: &Client,
+    account: &Account,
+    known: Known,
+    missing: impl Fn(&Held<'_>) -> Missing,
+) -> Judgement {
+    let (judgement, changed) = judge_once(client, account, known, &missing).await;
+    if !changed {
+        return judgement;
     }
+    judge_once(client, account, Known::default(), &missing).await.0
+}
 
-    /// Judges an account: `missing` says what it lacks, given what it holds, which may be `known` in
-    /// part.
-    ///
-    /// What cannot be found out counts as held: the API server decides then.
-    pub async fn judge(
-        &self,
-        account: &Account,
-        known: Known,
-        missing: impl Fn(&Held<'_>) -> Missing,
-    ) -> Judgement {
-        let (judgement, changed) = self.judge_once(account, known, &missing).await;
-        if !changed {
-            return judgement;
-        }
-        self.judge_once(account, Known::default(), &missing).await.0
-    }
-
-    /// Judges an account once, and returns whether its rights may have changed meanwhile: the API
-    /// server lists all of them, unless its answer is incomplete, and has allowed one that it has not
-    /// listed.
-    async fn judge_once(
-        &self,
-        account: &Account,
-        known: Known,
-        missing: &impl Fn(&Held<'_>) -> Missing,
-    ) -> (Judgement, bool) {
-        let nothing = missing(&Known::default().held());
-        let places = nothing.rights.namespaces();
-        let mut known = self.rules(account, known, places).await;
-        let mut found = missing(&known.held());
-        if !found.unread_roles.is_empty() {
-            for role in &found.unread_roles {
-                match self.role(role).await {
-                    Ok(rules) => drop(known.roles.insert(role.clone(), rules)),
-                    Err(error) => drop(known.errors.insert(format!("{role}: {}", ApiError(error)))),
-                }
-            }
-            found = missing(&known.held());
-        }
-        let mut judgement = Judgement {
-            wildcard_name: has_wildcard_name(&known.rights, &found.rights),
-            roles: known.roles.keys().cloned().collect(),
-            ..Judgement::default()
-        };
-        if found.rights.is_empty() {
-            return (judgement, false);
-        }
-        let asked = found.alternatives.iter().chain(found.rights.iter());
-        let asked: Vec<_> = asked.take(MOST).collect();
-        let answers = self.ask(account, &asked).await;
-        let changed = !known.incomplete && answers.contains(&Some(true));
-        let mut denied = Permissions::default();
-        for ((namespace, right), answer) in asked.into_iter().zip(answers) {
-            match answer {
-                Some(true) => known.rights.insert(namespace, right.clone()),
-                Some(false) => denied.insert(namespace, right.clone()),
-                None => {}
+/// Judges an account once, and returns whether its rights may have changed meanwhile: the API
+/// server lists all of them, unless its answer is incomplete, and has allowed one that it has not
+/// listed.
+async fn judge_once(
+    client: &Client,
+    account: &Account,
+    known: Known,
+    missing: &impl Fn(&Held<'_>) -> Missing,
+) -> (Judgement, bool) {
+    let nothing = missing(&Known::default().held());
+    let places = nothing.rights.namespaces();
+    let mut known = rules(client, account, known, places).await;
+    let mut found = missing(&known.held());
+    if !found.unread_roles.is_empty() {
+        for role in &found.unread_roles {
+            match rules_of(client, role).await {
+                Ok(rules) => drop(known.roles.insert(role.clone(), rules)),
+                Err(error) => drop(known.errors.insert(format!("{role}: {}", ApiError(error)))),
             }
         }
-        let mut found = missing(&known.held());
-        judgement.errors.append(&mut known.errors);
-        judgement.errors.append(&mut found.errors);
-        for (namespace, right) in found.rights.iter() {
-            if !known.incomplete || denied.covers(namespace, right) {
-                judgement.missing.insert(namespace, right.clone());
-            }
-        }
-        (judgement, changed)
+        found = missing(&known.held());
     }
-
-    /// Returns the rights of the account in these namespaces (empty: cluster-wide), in addition to
-    /// the known ones.
-    async fn rules(
-        &self,
-        account: &Account,
-        known: Known,
-        namespaces: impl Iterator<Item = &str>,
-    ) -> Known {
-        match self.accounts.client(account) {
-            Ok(client) => told(&client, known, namespaces).await,
-            Err(error) => {
-                Known { incomplete: true, errors: [Chain(&error).to_string()].into(), ..known }
-            }
+    let mut judgement = Judgement {
+        wildcard_name: has_wildcard_name(&known.rights, &found.rights),
+        roles: known.roles.keys().cloned().collect(),
+        ..Judgement::default()
+    };
+    if found.rights.is_empty() {
+        return (judgement, false);
+    }
+    let asked = found.alternatives.iter().chain(found.rights.iter());
+    let asked: Vec<_> = asked.take(MOST).collect();
+    let answers = ask(client, account, &asked).await;
+    let changed = !known.incomplete && answers.contains(&Some(true));
+    let mut denied = Permissions::default();
+    for ((namespace, right), answer) in asked.into_iter().zip(answers) {
+        match answer {
+            Some(true) => known.rights.insert(namespace, right.clone()),
+            Some(false) => denied.insert(namespace, right.clone()),
+            None => {}
         }
     }
-
-    /// Returns for each right whether the account has it; `None` if that is unknown.
-    async fn ask(&self, account: &Account, rights: &[(&str, &Permission)]) -> Vec<Option<bool>> {
-        let known = reviews(&self.client, account, rights).await.into_iter().map(|answer| {
-            answer.inspect_err(|error| {
-                let error = message(error);
-                tracing::warn!(error, "whether an account has a right is not known");
-            })
-        });
-        known.map(Result::ok).collect()
+    let mut found = missing(&known.held());
+    judgement.errors.append(&mut known.errors);
+    judgement.errors.append(&mut found.errors);
+    for (namespace, right) in found.rights.iter() {
+        if !known.incomplete || denied.covers(namespace, right) {
+            judgement.missing.insert(namespace, right.clone());
+        }
     }
+    (judgement, changed)
+}
 
-    /// Returns the rules of a role, if it exists. Read with the right to list roles, which watching
-    /// them takes anyway.
-    async fn role(&self, role: &RoleKey) -> Result<Option<Vec<PolicyRule>>, kube::Error> {
-        let one = ListParams::default().fields(&format!("metadata.name={}", role.name));
-        let rules: Option<Option<Vec<rbac::PolicyRule>>> = if role.namespace.is_empty() {
-            let all = Api::<ClusterRole>::all(self.client.clone());
-            all.list(&one).await?.items.pop().map(|role| role.rules)
-        } else {
-            let all = Api::<Role>::namespaced(self.client.clone(), &role.namespace);
-            all.list(&one).await?.items.pop().map(|role| role.rules)
-        };
-        let own =
-            |rules: Option<Vec<_>>| rules.unwrap_or_default().into_iter().map(PolicyRule::from);
-        Ok(rules.map(|rules| own(rules).collect()))
+/// Returns the rights of the account in these namespaces (empty: cluster-wide), in addition to
+/// the known ones.
+async fn rules(
+    client: &Client,
+    account: &Account,
+    known: Known,
+    namespaces: impl Iterator<Item = &str>,
+) -> Known {
+    match impersonating(client, account) {
+        Ok(client) => told(&client, known, namespaces).await,
+        Err(error) => {
+            Known { incomplete: true, errors: [Chain(&error).to_string()].into(), ..known }
+        }
     }
+}
+
+/// Returns for each right whether the account has it; `None` if that is unknown.
+async fn ask(
+    client: &Client,
+    account: &Account,
+    rights: &[(&str, &Permission)],
+) -> Vec<Option<bool>> {
+    let known = reviews(client, account, rights).await.into_iter().map(|answer| {
+        answer.inspect_err(|error| {
+            let error = message(error);
+            tracing::warn!(error, "whether an account has a right is not known");
+        })
+    });
+    known.map(Result::ok).collect()
+}
+
+/// Returns the rules of a role, if it exists. Read with the right to list roles, which watching
+/// them takes anyway.
+async fn rules_of(client: &Client, role: &RoleKey) -> Result<Option<Vec<PolicyRule>>, kube::Error> {
+    let one = ListParams::default().fields(&format!("metadata.name={}", role.name));
+    let rules: Option<Option<Vec<rbac::PolicyRule>>> = if role.namespace.is_empty() {
+        let all = Api::<ClusterRole>::all(client.clone());
+        all.list(&one).await?.items.pop().map(|role| role.rules)
+    } else {
+        let all = Api::<Role>::namespaced(client.clone(), &role.namespace);
+        all.list(&one).await?.items.pop().map(|role| role.rules)
+    };
+    let own = |rules: Option<Vec<_>>| rules.unwrap_or_default().into_iter().map(PolicyRule::from);
+    Ok(rules.map(|rules| own(rules).collect()))
 }
 
 /// Returns the rights of a client's user in these namespaces, as far as the API server lists them.

@@ -47,10 +47,8 @@ async fn judged(client: Client, names: usize) -> Judgement {
         .collect();
     let account = "ns1/installer".parse().unwrap();
     let bundle = BundleObjects { name: "b", objects: &objects };
-    let reviews = Reviews::new(client);
-    let judge =
-        reviews.judge(&account, Known::default(), |held| missing(&bundle, "ns1", &[], &[], held));
-    judge.await
+    let missing = |held: &Held<'_>| missing(&bundle, "ns1", &[], &[], held);
+    judge(&client, &account, Known::default(), missing).await
 }
 
 fn told(incomplete: bool, verbs: &[&str]) -> Value {
