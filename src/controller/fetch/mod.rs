@@ -8,9 +8,9 @@
 
 mod remote;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -47,8 +47,6 @@ pub struct Catalogs {
 struct Inner {
     source: Source,
     parsed: Parsed,
-    /// Of which copy of each catalog packages were parsed.
-    origins: std::sync::Mutex<HashMap<String, Origin>>,
     /// Held while a package is read: a large one takes a part of the memory.
     reading: Mutex<()>,
 }
@@ -95,8 +93,8 @@ impl Catalogs {
     }
 
     fn new(source: Source) -> Self {
-        let (parsed, origins, reading) = Default::default();
-        Self { inner: Arc::new(Inner { source, parsed, origins, reading }) }
+        let (parsed, reading) = Default::default();
+        Self { inner: Arc::new(Inner { source, parsed, reading }) }
     }
 
     /// Returns a receiver that changes whenever content has arrived, in a store of its own as well,
@@ -139,7 +137,7 @@ impl Catalogs {
     pub fn retain(&self, live: &[ClusterCatalog]) {
         let live: HashSet<_> =
             live.iter().filter_map(|catalog| catalog.metadata.name.as_deref()).collect();
-        self.drop_parsed(|name, _| !live.contains(name));
+        self.inner.parsed.retain(|(_, origin)| live.contains(&*origin.catalog));
         if let Source::Remote(remote) = &self.inner.source {
             remote.retain(|name| live.contains(name));
         }
@@ -217,34 +215,14 @@ impl Catalogs {
         let read = tokio::task::spawn_blocking(move || copy.package(&wanted));
         let read = read.await.map_err(|error| error.to_string())?;
         let content = Arc::new(read.map_err(|error| error.to_string())?);
-        self.remember(key, &content);
+        // Of another copy of the same catalog nothing is asked for any more.
+        self.inner.parsed.retain(|(_, other)| other.catalog != key.1.catalog || *other == key.1);
+        self.inner.parsed.put(key, Arc::clone(&content), content.bytes());
         Ok(content)
     }
 
-    /// Keeps what was parsed of a copy, and nothing of others of the same catalog.
-    fn remember(&self, key: (String, Origin), content: &Arc<Content>) {
-        let origin = key.1.clone();
-        self.drop_parsed(|name, other| *name == origin.catalog && *other != origin);
-        self.inner.parsed.put(key, Arc::clone(content), content.bytes());
-        self.origins().insert(origin.catalog.clone(), origin);
-    }
-
-    /// Drops what was parsed of some copies. Only that looks at all packages.
-    fn drop_parsed(&self, is_gone: impl Fn(&str, &Origin) -> bool) {
-        let mut origins = self.origins();
-        let known = origins.len();
-        origins.retain(|name, origin| !is_gone(name, origin));
-        if origins.len() < known {
-            self.inner.parsed.retain(|(_, origin)| origins.get(&origin.catalog) == Some(origin));
-        }
-    }
-
-    fn origins(&self) -> std::sync::MutexGuard<'_, HashMap<String, Origin>> {
-        self.inner.origins.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn forget(&self, name: &str) {
-        self.drop_parsed(|known, _| known == name);
+        self.inner.parsed.retain(|(_, origin)| origin.catalog != name);
         if let Source::Remote(remote) = &self.inner.source {
             remote.forget(name).await;
         }
