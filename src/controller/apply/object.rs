@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::Endpoint;
 use super::revision::Revision;
-use crate::cluster::code;
+use crate::cluster::{causes, code};
 
 /// The most attempts of a write within one reconcile when it conflicts with others.
 const MAX_ATTEMPTS: usize = 3;
@@ -311,14 +311,12 @@ impl Observed<'_> {
 }
 
 fn refused_fields<'a>(err: &'a kube::Error) -> Vec<RefusedField<'a>> {
-    let kube::Error::Api(status) = err else { return Vec::new() };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
     let refused = |it: &'a StatusCause| RefusedField {
         field: &it.field,
         reason: &it.reason,
         message: &it.message,
     };
-    causes.map(refused).collect()
+    causes(err).iter().map(refused).collect()
 }
 
 fn uid(live: Option<&Object>) -> Option<&Value> {
@@ -328,9 +326,7 @@ fn uid(live: Option<&Object>) -> Option<&Value> {
 /// Returns whether an apply was refused because other managers own fields of ours. A concurrent
 /// write has the same status, but no causes.
 fn is_field_conflict(err: &kube::Error) -> bool {
-    let kube::Error::Api(status) = err else { return false };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.code == 409 && causes.into_iter().any(|cause| cause.reason == "FieldManagerConflict")
+    code(err) == 409 && causes(err).iter().any(|cause| cause.reason == "FieldManagerConflict")
 }
 
 fn verdict(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {

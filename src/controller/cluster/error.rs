@@ -5,6 +5,7 @@ use std::fmt;
 use std::iter;
 use std::time::Duration;
 
+use kube::core::response::StatusCause;
 use kube::runtime::watcher;
 use olm_cluster::{ApiError, message};
 use olm_core::error::{Classify, Disposition, MAX_RETRY_AFTER, joined, plain};
@@ -150,9 +151,15 @@ pub fn is_denied(err: &kube::Error) -> bool {
 /// Returns whether a request was refused because its namespace is being deleted, with the 403 of a missing
 /// right.
 pub fn is_of_leaving_namespace(err: &kube::Error) -> bool {
-    let kube::Error::Api(status) = err else { return false };
-    let mut causes = status.details.iter().flat_map(|details| &details.causes);
-    causes.any(|cause| cause.reason == "NamespaceTerminating")
+    causes(err).iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+/// Returns the single causes of a refusal, as far as the API server names them.
+pub fn causes(err: &kube::Error) -> &[StatusCause] {
+    match err {
+        kube::Error::Api(status) => status.details.as_ref().map_or(&[], |it| &it.causes),
+        _ => &[],
+    }
 }
 
 /// A refusal, and what is expected of every error that wraps one.

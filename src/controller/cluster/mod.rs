@@ -32,7 +32,7 @@ pub use connections::connect;
 #[cfg(test)]
 pub(crate) use error::refusal;
 pub use error::{
-    Failure, MAX_RIGHTS_DELAY, Repeated, RequestError, Sentence, ended_after, is_denied,
+    Failure, MAX_RIGHTS_DELAY, Repeated, RequestError, Sentence, causes, ended_after, is_denied,
     is_of_leaving_namespace, retry_after,
 };
 pub use kinds::{Kind, Kinds};
