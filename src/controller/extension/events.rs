@@ -13,26 +13,14 @@ use crate::by_key::ByKey;
 pub(super) struct PublishedNotices(ByKey<HashSet<(Reason, String)>>);
 
 impl PublishedNotices {
-    /// Returns which of these are new, and remembers all of them in place of those before.
-    pub(super) fn changed(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
-        let texts: HashSet<_> = now.iter().map(key).collect();
-        let before = self.0.put(uid, (!texts.is_empty()).then_some(texts)).unwrap_or_default();
-        now.into_iter().filter(|one| !before.contains(&key(one))).collect()
-    }
-
-    /// Returns which of these are new, and remembers them beside those before: what else is the case
-    /// was not found out.
-    pub(super) fn added(&self, uid: &str, now: Vec<Notice>) -> Vec<Notice> {
-        if now.is_empty() {
-            return now;
-        }
+    /// Returns which of these are new, and remembers them: in place of those before if they are `all` that is
+    /// the case, else beside those of other reasons.
+    pub(super) fn new_of(&self, uid: &str, now: Vec<Notice>, all: bool) -> Vec<Notice> {
         let mut published = self.0.lock();
         let before = published.entry(uid.to_owned()).or_default();
         let texts: HashSet<_> = now.iter().map(key).collect();
         let new = now.into_iter().filter(|one| !before.contains(&key(one))).collect();
-        // Of a reason that is said again, what it said before is over.
-        let is_over = |old: &(Reason, String)| texts.iter().any(|(reason, _)| *reason == old.0);
-        before.retain(|old| !is_over(old));
+        before.retain(|(reason, _)| !all && texts.iter().all(|(again, _)| again != reason));
         before.extend(texts);
         new
     }
@@ -80,11 +68,9 @@ mod tests {
             note: (*note).to_owned(),
         };
         let published = PublishedNotices::default();
-        published.changed("2", vec![notice(&(A, "a"))]);
+        published.new_of("2", vec![notice(&(A, "a"))], ALL);
         for (is_all, notices, new) in &steps {
-            let now = notices.iter().map(notice).collect();
-            let told =
-                if *is_all { published.changed("1", now) } else { published.added("1", now) };
+            let told = published.new_of("1", notices.iter().map(notice).collect(), *is_all);
             assert_eq!(told.len(), *new, "{told:?}");
         }
     }

@@ -63,14 +63,9 @@ impl Context {
         let notes =
             notes.chain(standing(conditions, outcome.error.as_ref().is_some_and(needs_help)));
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
-        let new = match &outcome.answer {
-            Some(answer) => {
-                let all = answer.notices.iter().cloned().chain(notes).collect();
-                self.kept.published.changed(uid, all)
-            }
-            None => self.kept.published.added(uid, notes.collect()),
-        };
-        for notice in new {
+        let answered = outcome.answer.iter().flat_map(|answer| answer.notices.iter().cloned());
+        let now = answered.chain(notes).collect();
+        for notice in self.kept.published.new_of(uid, now, outcome.answer.is_some()) {
             let type_ = if notice.is_warning { EventType::Warning } else { EventType::Normal };
             self.reconciler.publish(extension, type_, notice.reason, notice.note).await;
         }
