@@ -1,5 +1,6 @@
 //! Doing what was planned for a ClusterObjectSet.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -375,20 +376,22 @@ pub(super) async fn watch(
     (account, client): (&Account, &Client),
     objects: Vec<Identity>,
 ) {
-    let mut targets: Vec<Target> = Vec::new();
+    let mut kinds: BTreeMap<_, Vec<Identity>> = BTreeMap::new();
     for object in objects {
-        let found = ctx.kinds.find(&object).await;
+        kinds.entry((object.api_version(), object.kind.clone())).or_default().push(object);
+    }
+    let mut targets = Vec::new();
+    for objects in kinds.into_values() {
+        let Some(first) = objects.first() else { continue };
         // A kind may come with an earlier phase; the next reconcile checks again.
-        let Ok(Some(kind)) = found else { continue };
-        let namespace = if kind.namespaced { object.namespace } else { String::new() };
-        let same =
-            targets.iter_mut().find(|target| target.kind == kind && target.namespace == namespace);
-        match same {
-            Some(target) => {
-                target.names.insert(object.name);
-            }
-            None => targets.push(Target { kind, namespace, names: [object.name].into() }),
+        let Ok(Some(kind)) = ctx.kinds.find(first).await else { continue };
+        let mut places: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for Identity { namespace, name, .. } in objects {
+            let namespace = if kind.namespaced { namespace } else { String::new() };
+            places.entry(namespace).or_default().insert(name);
         }
+        let target = |(namespace, names)| Target { kind: kind.clone(), namespace, names };
+        targets.extend(places.into_iter().map(target));
     }
     let selector = match owner_name(set) {
         Some(owner) => format!("{}={owner}", label::OWNER_NAME),

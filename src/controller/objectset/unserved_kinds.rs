@@ -71,21 +71,15 @@ mod tests {
 
     // decision 21
     #[test]
-    fn a_revision_is_woken_for_the_groups_it_misses_and_no_others() {
+    fn a_revision_waits_for_the_groups_it_misses_and_no_others() {
         let missing = UnservedKinds::default();
         missing.note("a-1", &[monitor("x"), monitor("y")]);
         missing.await_group("b-1", "acme.example.com");
         assert_eq!(missing.waiting_for("monitoring.coreos.com"), ["a-1"]);
         assert_eq!(missing.waiting_for("acme.example.com"), ["b-1"]);
         assert_eq!(missing.waiting_for("apps"), [""; 0]);
-    }
-
-    #[test]
-    fn objects_are_counted_until_they_are_applied() {
-        let missing = UnservedKinds::default();
-        missing.note("a-1", &[monitor("x"), monitor("y")]);
-        missing.note("b-1", &[monitor("z")]);
-        missing.await_group("b-1", "acme.example.com");
+        // They are counted until they are applied.
+        missing.note("c-1", &[monitor("z")]);
         assert_eq!(missing.totals()["monitoring.coreos.com"], 3);
         assert_eq!(missing.totals()["acme.example.com"], 0);
         missing.note("a-1", &[]);
