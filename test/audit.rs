@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
+use memchr::{memchr, memmem::Finder, memrchr};
 use serde_json::Value;
 
 /// One request for an object or a list of objects, as the API server saw it.
@@ -58,9 +59,9 @@ pub fn of_controller(log: &Path) -> Vec<Request> {
     requests
 }
 
-/// Returns all writes in the log so far, oldest first.
-pub fn writes(log: &Path) -> Vec<Request> {
-    let mut requests = mentioning(log, "");
+/// Returns the writes in the log so far whose record mentions `text`, oldest first.
+pub fn writes(log: &Path, text: &str) -> Vec<Request> {
+    let mut requests = mentioning(log, text);
     requests.retain(Request::is_write);
     requests
 }
@@ -69,13 +70,21 @@ pub fn writes(log: &Path) -> Vec<Request> {
 ///
 /// Requests that are not about an object, such as those of discovery, have no resource.
 pub fn mentioning(log: &Path, text: &str) -> Vec<Request> {
-    let records = std::fs::read_to_string(log).expect("the audit log can be read");
-    records
-        .lines()
-        .filter(|line| line.contains(text))
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter_map(|event| request(&event))
-        .collect()
+    // It grows by a hundred megabytes, is read again and again, and tests are not optimized.
+    let records = std::fs::read(log).expect("the audit log can be read");
+    let finder = Finder::new(text);
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < records.len()
+        && let Some(hit) = finder.find(&records[at..])
+    {
+        let hit = at + hit;
+        let start = memrchr(b'\n', &records[..hit]).map_or(0, |end| end + 1);
+        let end = memchr(b'\n', &records[hit..]).map_or(records.len(), |rest| hit + rest);
+        let event = serde_json::from_slice(&records[start..end]).ok();
+        found.extend(event.and_then(|event| request(&event)));
+        at = end + 1;
+    }
+    found
 }
 
 fn request(event: &Value) -> Option<Request> {
@@ -101,4 +110,31 @@ fn request(event: &Value) -> Option<Request> {
         dry_run: uri.contains("dryRun=All"),
         uri,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_found_by_what_they_mention_but_for_one_that_is_being_written() {
+        let record = |verb: &str, path: &str| {
+            format!(
+                "{{\"verb\":\"{verb}\",\"requestURI\":\"{path}\",\
+                 \"requestReceivedTimestamp\":\"2026-01-01T00:00:00Z\",\
+                 \"stageTimestamp\":\"2026-01-01T00:00:01Z\"}}\n"
+            )
+        };
+        let log = tempfile::NamedTempFile::new().expect("a file");
+        let whole = [record("get", "/a"), record("patch", "/a"), record("patch", "/b")].concat();
+        let begun = "{\"verb\":\"delete\",\"requestURI\":\"/a\"";
+        std::fs::write(log.path(), whole + begun).expect("it is written");
+        let shown = |requests: Vec<Request>| {
+            let requests = requests.into_iter().map(|it| format!("{} {}", it.verb, it.uri));
+            requests.collect::<Vec<_>>()
+        };
+        assert_eq!(shown(mentioning(log.path(), "/a\"")), ["get /a", "patch /a"]);
+        assert_eq!(shown(writes(log.path(), "")), ["patch /a", "patch /b"]);
+        assert_eq!(shown(mentioning(log.path(), "/c")), [""; 0]);
+    }
 }

@@ -15,6 +15,8 @@ use crate::world::{SETTLED, World};
 /// How long the cluster must not change to count as settled.
 const QUIET: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(250);
+/// How often everything on the cluster is read to see that it does not change.
+const LOOK: Duration = Duration::from_secs(1);
 /// After this time the remaining differences are printed, for whoever watches the test.
 const SLOW: Duration = Duration::from_secs(45);
 /// How many of the last writes are printed then.
@@ -123,7 +125,7 @@ impl World {
             let content = write.namespace == SYSTEM_NAMESPACE && write.resource == "secrets";
             content || lines.iter().any(|line| line.contains(&format!("{last} ")))
         };
-        let writes = audit::writes(&self.plane.addresses.audit_log);
+        let writes = audit::writes(&self.plane.addresses.audit_log, "");
         for write in writes.iter().rev().filter(|write| named(write)).take(LAST_WRITES) {
             let Request { received, verb, code, uri, .. } = write;
             println!("{received} {} {verb} {code} {uri}", write.user);
@@ -158,7 +160,7 @@ impl World {
                 return state.expect("the cluster can be read");
             }
             assert!(Instant::now() < deadline, "the cluster does not settle");
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(LOOK).await;
         }
     }
 }

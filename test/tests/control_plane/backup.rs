@@ -27,7 +27,7 @@ async fn etcd_restored_under_a_running_controller_ends_it_and_the_backup_counts(
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     extension.shows("Progressing", "True", "Retrying", "ConfigMap").await;
     let crds = || {
-        let mut writes = audit::writes(&plane.addresses.audit_log);
+        let mut writes = audit::writes(&plane.addresses.audit_log, "customresourcedefinitions");
         writes.retain(|one| one.resource == "customresourcedefinitions" && one.acted_as.is_some());
         writes.retain(|one| !one.dry_run && one.code < 300);
         writes

@@ -46,7 +46,7 @@ pub(crate) fn table(requests: &[Request]) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn an_install_asks_nothing_about_the_others() {
-    let cluster = cluster::new().await;
+    let cluster = cluster::own().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let log = &cluster.plane.addresses.audit_log;
     let mut scene = Scene::empty(cluster.clone(), "costothers");
@@ -89,7 +89,7 @@ async fn an_install_asks_nothing_about_the_others() {
 // ours: any change of any catalog brings a reconcile of every extension
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_settled_is_not_rendered_again() {
-    let cluster = cluster::new().await;
+    let cluster = cluster::own().await;
     let controller = Controller::start(cluster.plane, ControllerOptions::default());
     let log = &cluster.plane.addresses.audit_log;
     let mut scene = Scene::empty(cluster.clone(), "settled");
@@ -151,7 +151,7 @@ async fn drift_meanwhile<T>(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn a_restart_reads_what_has_changed_meanwhile() {
-    let cluster = cluster::new().await;
+    let cluster = cluster::own().await;
     let plane = cluster.plane;
     let mut controller = Controller::start(plane, ControllerOptions::default());
     let log = &plane.addresses.audit_log;
@@ -206,7 +206,7 @@ async fn a_restart_reads_what_has_changed_meanwhile() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "size: make test-full"]
 async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once() {
-    let cluster = cluster::new().await;
+    let cluster = cluster::own().await;
     let _controller = Controller::start(cluster.plane, ControllerOptions::default());
     let log = &cluster.plane.addresses.audit_log;
     let mut scene = Scene::empty(cluster.clone(), "garbage");

@@ -64,33 +64,12 @@ async fn metrics_are_for_those_who_may_read_them() {
     wait::value("the reviews are logged", LOGGED, || reviews(plane), logged).await;
 }
 
-// deploying.md P41: what is stalled is tested on the watchdog; that everything is watched, here.
-#[tokio::test(flavor = "multi_thread")]
-async fn each_controller_and_election_is_watched() {
-    let (_cluster, controller) = cluster::started("watched", &["--leader-elect"]).await;
-    let address = controller.listening()["health"].as_str().unwrap_or_default().to_owned();
-    let url = format!("http://{address}/healthz?verbose");
-    let text = reqwest::get(url).await.expect("health is served");
-    let text = text.text().await.expect("health is text");
-    for loop_ in [
-        "ClusterCatalog controller",
-        "ClusterExtension controller",
-        "ClusterObjectSet controller",
-        "gate",
-        "election of 9c4404e7.operatorframework.io",
-        "election of catalogd-operator-lock",
-        "lease 9c4404e7.operatorframework.io",
-        "lease catalogd-operator-lock",
-    ] {
-        assert!(text.contains(&format!("[+]{loop_} ok\n")), "{loop_} in {text}");
-    }
-}
-
 // deploying.md P40: tests start it with 1024, as containerd does.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_soft_limit_of_open_files_is_raised() {
-    let (_cluster, controller) = cluster::started("files", &["--components=gate"]).await;
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", controller.pid()));
+    cluster::with_controller().await;
+    let pid = cluster::shared_controller().expect("it runs");
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"));
     let limits = limits.expect("Linux tells the limits");
     let line = limits.lines().find(|line| line.starts_with("Max open files"));
     let mut numbers = line.unwrap_or_default().split_whitespace().skip(3);

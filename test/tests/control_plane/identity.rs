@@ -28,7 +28,7 @@ async fn every_write_of_a_bundle_object_is_the_accounts() {
     extension.delete().await;
 
     let account = format!("system:serviceaccount:{}:{ACCOUNT}", scene.name);
-    let writes = audit::writes(&log);
+    let writes = audit::writes(&log, audit::CONTROLLER);
     let by_controller: Vec<_> =
         writes.iter().filter(|write| write.user == audit::CONTROLLER).collect();
 

@@ -319,10 +319,30 @@ async fn each_half_leads_by_itself() {
 /// Returns the writes of the controller that the API server received since then, oldest first: what is
 /// answered later is logged later.
 fn writes_since(plane: &ControlPlane, then: Timestamp) -> Vec<audit::Request> {
-    let mut writes = audit::writes(&plane.addresses.audit_log);
+    let mut writes = audit::writes(&plane.addresses.audit_log, audit::CONTROLLER);
     writes.retain(|write| write.user == audit::CONTROLLER && write.received > then);
     writes.sort_by_key(|write| write.received);
     writes
+}
+
+/// Expects that each controller and each election is watched, by its name (deploying.md P41). What is
+/// stalled is tested on the watchdog.
+async fn is_watched(controller: &Controller) {
+    let address = controller.listening()["health"].as_str().unwrap_or_default().to_owned();
+    let text = reqwest::get(format!("http://{address}/healthz?verbose")).await;
+    let text = text.expect("health is served").text().await.expect("health is text");
+    for loop_ in [
+        "ClusterCatalog controller".to_owned(),
+        "ClusterExtension controller".to_owned(),
+        "ClusterObjectSet controller".to_owned(),
+        "gate".to_owned(),
+        format!("election of {EXTENSIONS}"),
+        format!("election of {CATALOGS}"),
+        format!("lease {EXTENSIONS}"),
+        format!("lease {CATALOGS}"),
+    ] {
+        assert!(text.contains(&format!("[+]{loop_} ok\n")), "{loop_} in {text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -338,6 +358,7 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
     let mut scene = Scene::set(cluster, "led", &bundles, &chain(&["1.0.0"])).await;
     let extension = scene.installed(json!({"version": "1.x"}), "1.0.0").await;
+    is_watched(&first).await;
     assert!(first.log().contains("reconcile ending"));
     assert!(!second.log().contains("reconcile ending"), "{}", second.log());
 

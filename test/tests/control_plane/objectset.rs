@@ -234,7 +234,8 @@ async fn next_revision_takes_over_and_the_rest_goes() {
     assert_eq!(after["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
 
     let account = format!("system:serviceaccount:{}:installer", stage.name);
-    let writes: Vec<audit::Request> = audit::writes(&stage.cluster.plane.addresses.audit_log)
+    let log = &stage.cluster.plane.addresses.audit_log;
+    let writes: Vec<audit::Request> = audit::writes(log, &stage.name)
         .into_iter()
         .filter(|write| write.namespace == stage.name && write.user.contains(CONTROLLER_ACCOUNT))
         .collect();

@@ -74,7 +74,7 @@ async fn namespace_account_and_rights_are_named_one_after_another_and_waited_for
         assert!(scene.get(&kind, &name).is_none(), "{kind} {name} is applied");
     }
     let user = format!("system:serviceaccount:buoy-nons:{ACCOUNT}");
-    let mut tried = audit::writes(&plane.addresses.audit_log);
+    let mut tried = audit::writes(&plane.addresses.audit_log, &user);
     tried.retain(|write| write.acted_as.as_ref() == Some(&user) && write.code < 300);
     assert!(tried.is_empty(), "{tried:#?}");
     reported_once(&scene.cluster, &extension);

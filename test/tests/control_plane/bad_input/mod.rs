@@ -102,8 +102,9 @@ async fn good(cluster: &Cluster, name: &str) -> String {
 
 /// Asserts that the controller with this state folder has neither ended nor panicked.
 fn is_well(state: &Path) {
-    let log = std::fs::read_to_string(state.join("log")).expect("the controller logs");
-    assert!(!log.contains("panicked"), "{log}");
+    let log = std::fs::read(state.join("log")).expect("the controller logs");
+    let panicked = memchr::memmem::find(&log, b"panicked").is_some();
+    assert!(!panicked, "{}", String::from_utf8_lossy(&log));
     let pid = std::fs::read_to_string(state.join("pid")).expect("the controller runs");
     let running = std::fs::read_to_string(format!("/proc/{}/cmdline", pid.trim()));
     assert!(running.is_ok_and(|line| line.contains("olm-controller")), "the controller has ended");
@@ -116,7 +117,7 @@ fn controller_is_well(cluster: &Cluster) {
 
 /// Returns the writes of the status of an object so far, failed attempts included.
 fn status_writes(cluster: &Cluster, resource: &str, name: &str) -> Vec<Request> {
-    let mut writes = audit::writes(&cluster.plane.addresses.audit_log);
+    let mut writes = audit::writes(&cluster.plane.addresses.audit_log, name);
     writes.retain(|write| {
         write.group == GROUP
             && write.resource == resource
