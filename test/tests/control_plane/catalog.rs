@@ -56,6 +56,11 @@ fn base(object: &Value) -> String {
     object["status"]["urls"]["base"].as_str().expect("an address").to_owned()
 }
 
+/// Returns status code, `Last-Modified` and all blobs of a catalog, from the address in its status.
+pub(crate) async fn served_by(shelf: &Catalog, object: &Value) -> (u16, String, String) {
+    fetch(shelf, &base(object), "/api/v1/all").await
+}
+
 // catalogs.md R1, R7, R8, R9, H9
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
@@ -164,23 +169,6 @@ async fn catalog_is_found_by_its_name_at_once_and_without_a_webhook() {
     // Its selector is the label with the name.
     let extension = scene.installed(json!({}), "1.0.0").await;
     extension.delete().await;
-}
-
-// catalogs.md R5, R12, R13
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_controller_serves_the_same_content_again() {
-    let (cluster, mut controller) = cluster::started("", &[]).await;
-    let shelf = Catalog::named(cluster.plane, "shelf-killed");
-    push(&shelf, "v1", "catalog.yaml", CONTENT).await;
-    create(&shelf, &image(&shelf, "v1"));
-    let before = shelf.reports("Ready", "Succeeded").await;
-    let (_, modified, body) = fetch(&shelf, &base(&before), "/api/v1/all").await;
-    controller.kill();
-    controller.restart(cluster.plane);
-    let after = fetch(&shelf, &base(&before), "/api/v1/all").await;
-    assert_eq!(after, (200, modified, body));
-    let now = shelf.reports("Ready", "Succeeded").await;
-    assert_eq!(now["status"], before["status"]);
 }
 
 /// Waits until a scrape says that a catalog has so many errors and warnings; `None` for nothing.

@@ -2,6 +2,8 @@
 
 use olm_test::prelude::*;
 
+use crate::catalog::served_by;
+
 const STEP: Duration = Duration::from_mins(1);
 
 /// Every Secret of a revision belongs to a revision that exists, and no revision is duplicated.
@@ -44,14 +46,17 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
     extension.delete().await;
 }
 
-// catalogs.md 5.1: nobody was there to remove the bundles of an extension that went meanwhile
+// catalogs.md R5, R12, R13; 5.1: nobody was there to remove the bundles of an extension that went meanwhile
 #[tokio::test(flavor = "multi_thread")]
-async fn bundles_of_extensions_that_went_meanwhile_leave_the_disk() {
+async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went_leave_it() {
     let (cluster, mut controller) = cluster::started("", &[]).await;
     let plane = cluster.plane;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster, "crashdisk", &bundles, &chain(&["1.0.0"])).await;
+    let scene = Scene::of(cluster, "crashdisk", &["1.0.0"]).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
+    let catalog = Catalog::named(plane, &scene.name);
+    let before = catalog.reports("Ready", "Succeeded").await;
+    let served = served_by(&catalog, &before).await;
+    assert_eq!(served.0, 200);
     let unpacked = plane.addresses.dir.join("controller-state/bundles/bundles");
     let (kept, gone) = (unpacked.join(&scene.name), unpacked.join("gone-meanwhile"));
     let count = || std::fs::read_dir(&kept).expect("a folder for the extension").count();
@@ -60,6 +65,8 @@ async fn bundles_of_extensions_that_went_meanwhile_leave_the_disk() {
     std::fs::create_dir(&gone).expect("a folder");
     std::fs::write(gone.join("sha256-0"), "a bundle").expect("a file");
     controller.restart(plane);
+    assert_eq!(served_by(&catalog, &before).await, served);
+    assert_eq!(catalog.reports("Ready", "Succeeded").await["status"], before["status"]);
     let what = "the bundles of the other one are gone";
     wait::value(what, STEP, || gone.exists(), |exists| !exists).await;
     assert_eq!(count(), 1);
