@@ -16,7 +16,7 @@ struct Stage {
     cluster: Cluster,
 }
 
-/// Each test has a stage of its own: a fault affects the next request.
+/// Each test with faults has a stage of its own: a fault affects the next request.
 async fn stage() -> Stage {
     let cluster = cluster::own().await;
     let started = tokio::task::spawn_blocking(move || {
@@ -43,9 +43,8 @@ fn delete(scene: &Scene, how: &str) {
     scene.delete(how);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn content_that_cannot_be_read_for_a_while_leaves_the_order_of_an_uninstall_alone() {
-    let stage = &stage().await;
+/// Content that cannot be read for a while leaves the order of an uninstall alone.
+async fn keeps_the_order(stage: &Stage) {
     let rows = [
         ("broken", Rule::get("secrets").status(500), 3 * TRIES),
         ("busy", Rule::get("secrets").retry_after(1), 3),
@@ -88,8 +87,9 @@ async fn orphans(stage: &Stage, suffix: &str, rule: Rule) {
     }
 }
 
+/// Rules about content name the extension, so that all of these are deleted at the same time.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers() {
+async fn content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletion() {
     let stage = &stage().await;
     let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
     orphans(stage, "late", late).await;
@@ -98,6 +98,7 @@ async fn an_orphaning_deletion_keeps_everything_whatever_the_api_server_answers(
         rule.named(&format!("buoy-orphan{suffix}-1-*"))
     };
     tokio::join!(
+        keeps_the_order(stage),
         orphans(stage, "broken", content("broken").status(500).times(5 * TRIES)),
         orphans(stage, "denied", content("denied").status(403).times(5)),
     );
@@ -144,9 +145,7 @@ async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
 
 // ours: found by killing at random. An API server that has just started refuses for a moment.
 // ARCHITECTURE.md, invariant 5
-#[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_refused_is_not_given_up_and_a_removal_says_what_failed() {
-    let stage = &stage().await;
+async fn a_refused_watch_is_not_given_up(stage: &Stage) {
     let suffix = "refused";
     let rule = Rule::list("configmaps").in_namespace(&format!("buoy-{suffix}"));
     // After a second refusal the controller waits for a minute.
@@ -160,6 +159,38 @@ async fn a_watch_that_is_refused_is_not_given_up_and_a_removal_says_what_failed(
     extension.has("Ready", "it says what failed", is_said).await;
     stage.proxy.stop(rule);
     extension.gone().await;
+}
+
+// applying.md 7.2: to wait, what the watch has brought is enough
+async fn who_waits_its_turn_does_not_list_the_others(stage: &Stage) {
+    let (mut scene, extension) = installed(stage, "waitsturn", &[FINALIZER]).await;
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    scene.grant(&bundles);
+    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let (first, second) = (scene.revision(1), scene.revision(2));
+    let crd = scene.package.crd();
+    let of_the_second =
+        |found: &Value| found["metadata"]["annotations"][keys::annotation::REVISION] == "2";
+    scene.until("it is the second's", "customresourcedefinition", &crd, of_the_second).await;
+    delete(&scene, "background");
+    let turn = format!("waiting for revision {second}");
+    scene.reports(&second, FINALIZER).await;
+    scene.reports(&first, &turn).await;
+    let rule = stage.proxy.fail(Rule::list("clusterobjectsets").status(500));
+    // Whoever acts cannot list revisions.
+    stage.proxy.struck(rule, 4 * TRIES).await;
+    let waiting = scene.get("clusterobjectset", &first).unwrap_or_default();
+    assert!(waiting["status"].to_string().contains(&turn), "it waits as before: {waiting}");
+    stage.proxy.stop(rule);
+    scene.let_go(&crd, "one");
+    extension.gone().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_lists_and_deletions_are_told_and_end_nothing() {
+    let stage = &stage().await;
+    a_refused_watch_is_not_given_up(stage).await;
+    who_waits_its_turn_does_not_list_the_others(stage).await;
 }
 
 /// Has the API server refuse every deletion of the `ConfigMap` of a scene, and waits until it does.
@@ -190,8 +221,9 @@ async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pas
     // The account of an uninstall has failed for good after three attempts within a minute. The next
     // attempt is less than a minute and a half after the first.
     const LONGER: Duration = Duration::from_secs(70);
-    let stage = &stage().await;
-    let (scene, extension) = installed(stage, "denying", &[]).await;
+    let scene = Scene::shared("denying", &["1.0.0"]).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
+    scene.make_instance(&scene.package.crd(), &[]);
     refuse_deletion(&scene).await;
     delete(&scene, "background");
     let name = scene.package.config_map();
@@ -211,32 +243,5 @@ async fn a_removal_that_admission_refuses_is_named_and_tried_until_it_is_let_pas
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
         scene.cluster.plane.kubectl(&["delete", kind, &scene.name]);
     }
-    extension.gone().await;
-}
-
-// applying.md 7.2: to wait, what the watch has brought is enough
-#[tokio::test(flavor = "multi_thread")]
-async fn a_revision_that_waits_its_turn_does_not_list_the_others() {
-    let stage = &stage().await;
-    let (mut scene, extension) = installed(stage, "waitsturn", &[FINALIZER]).await;
-    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
-    scene.grant(&bundles);
-    scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let (first, second) = (scene.revision(1), scene.revision(2));
-    let crd = scene.package.crd();
-    let of_the_second =
-        |found: &Value| found["metadata"]["annotations"][keys::annotation::REVISION] == "2";
-    scene.until("it is the second's", "customresourcedefinition", &crd, of_the_second).await;
-    delete(&scene, "background");
-    let turn = format!("waiting for revision {second}");
-    scene.reports(&second, FINALIZER).await;
-    scene.reports(&first, &turn).await;
-    let rule = stage.proxy.fail(Rule::list("clusterobjectsets").status(500));
-    // Whoever acts cannot list revisions.
-    stage.proxy.struck(rule, 4 * TRIES).await;
-    let waiting = scene.get("clusterobjectset", &first).unwrap_or_default();
-    assert!(waiting["status"].to_string().contains(&turn), "it waits as before: {waiting}");
-    stage.proxy.stop(rule);
-    scene.let_go(&crd, "one");
     extension.gone().await;
 }
