@@ -226,9 +226,9 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
 /// The files are looked at every ten seconds.
 const NEXT_LOOK: Duration = Duration::from_secs(30);
 
-// deploying.md P24 and 3.3
+// deploying.md P24, 2.6 and 3.3
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
+async fn files_and_proxies_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
     let (certificate, key) = (&plane.addresses.controller_cert, &plane.addresses.controller_key);
@@ -242,7 +242,7 @@ async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
         format!("--pull-cas-dir={}", roots.path().display()),
         format!("--global-pull-secret={SYSTEM_NAMESPACE}/files"),
     ];
-    let args = ["--components=catalogs", &flags[0], &flags[1]];
+    let args = ["--components=catalogs", "--cluster-proxy", &flags[0], &flags[1]];
     let _controller = start(plane, "files", &args).await;
     let catalog = Catalog::create(plane, "files", &format!("{}/shelf:v1", registry.address));
     catalog.fails(SOON, &[&format!("registry {} is blocked", registry.address)]).await;
@@ -253,6 +253,10 @@ async fn files_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
 
     copy_as_link(&plane.addresses.controller_ca, roots.path());
     catalog.fails(NEXT_LOOK, &["reading manifest v1 in "]).await;
+    // It would be asked through the proxy as well.
+    plane.kubectl(&["delete", "clustercatalog", &catalog.name]);
+
+    is_asked_through_a_proxy(&cluster).await;
 }
 
 /// Puts a CA into a folder as the kubelet does: a link to a file that is somewhere else.
@@ -277,14 +281,10 @@ pub(crate) async fn give_out(client: &kube::Client, proxy: &str) {
     status.expect("its status is written");
 }
 
-// deploying.md 2.6
-#[tokio::test(flavor = "multi_thread")]
-async fn the_proxies_of_the_cluster_are_taken_up_without_a_restart() {
-    let cluster = cluster::own().await;
+/// Has the cluster give out a proxy, and expects that the registry is asked for through it.
+async fn is_asked_through_a_proxy(cluster: &Cluster) {
     let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", proxy.local_addr().expect("an address"));
-    let args = ["--components=catalogs", "--cluster-proxy"];
-    let _controller = start(cluster.plane, "proxies", &args).await;
     let catalog = Catalog::create(cluster.plane, "proxied", "registry.invalid/shelf:v1");
     catalog.fails(SOON, &["registry.invalid"]).await;
 
