@@ -181,7 +181,7 @@ test-matrix: built ## Run some control-plane tests on other releases of Kubernet
 
 .PHONY: availability
 availability: built ## Count failed requests while replicas are replaced and killed (ROUNDS=10, KILLS=10: 25 minutes)
-	ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CONTROL_PLANE) --include-ignored --nocapture --test-threads=1 under_load_fail_no_request
+	PAUSE=0 ROUNDS="$(or $(ROUNDS),10)" KILLS="$(or $(KILLS),10)" $(CONTROL_PLANE) --include-ignored --nocapture --test-threads=1 under_load_fail_no_request
 
 .PHONY: test-image
 test-image: image-root ## Test the manifests, and an install through them, with the program of the image
