@@ -4,7 +4,7 @@ use olm_test::documents::{self, Shell};
 use olm_test::prelude::*;
 
 use crate::manifests::{Install, ready, stand_in};
-use crate::takeover::{Left, earlier_revisions, ready_pod};
+use crate::takeover::{Left, Stage, earlier_revisions, ready_pod};
 
 const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
@@ -97,7 +97,8 @@ async fn changes_nothing(plane: &ControlPlane) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
 async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restarted() {
-    let mut left = Left::helmed("moved", &[Bundle::new("1.0.0")], "deployed").await;
+    let left =
+        Left::helmed(&Stage::of(1).await, "moved", &[Bundle::new("1.0.0")], "deployed").await;
     let plane = left.scene.cluster.plane;
     create(plane, &upstream("registry.example.com/upstream:v1.11"));
     plane.established(&left.scene.package.crd());
@@ -111,12 +112,12 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
         let words: Vec<_> = ["delete"].into_iter().chain(command.split(' ')).collect();
         plane.kubectl_itself(&words, "").expect("it is taken away");
     }
-    left.controller.restart(plane);
+    left.stage.returns().await;
     left.extension.installed("1.0.0").await;
     left.extension.shows("Ready", "True", "Succeeded", "").await;
     assert_eq!(left.alive(), before, "nothing was restarted");
 
-    left.controller.kill();
+    left.stage.goes().await;
     run_documented(plane, "docs/from-upstream.md", "for kind in ");
     let kinds = "clusterextensions,clustercatalogs,clusterobjectsets";
     let types = "-o=jsonpath={.items[*].status.conditions[*].type}";
@@ -180,7 +181,8 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     let bundles = [Bundle::new("1.0.0")];
     let catalog = ("openshift", &bundles[..], "1.0.0");
     let system = "openshift-operator-controller";
-    let left = Left::on(install.cluster.clone(), controller, catalog, system).await;
+    let stage = Stage::with(install.cluster.clone(), controller, 1);
+    let left = Left::on(&stage, catalog, system).await;
     // Nothing of ours is left but the kinds and the catalog, which upstream has too.
     drop(catalogs);
     let own = "deployments,roles,rolebindings,services,configmaps";
@@ -350,7 +352,7 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
 #[ignore = "from another installer: make test-full"]
 async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written() {
     let bundles = [Bundle::new("1.0.0")];
-    let left = Left::of("faulty", &bundles, "1.0.0").await;
+    let left = Left::of(&Stage::of(1).await, "faulty", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
     let objects = left.install(&bundles[0]);
     let want = faults(&left, &objects);
@@ -381,7 +383,7 @@ async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written()
 #[ignore = "from another installer: make test-full"]
 async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they_are_deleted() {
     let bundles = [Bundle::new("1.0.0")];
-    let left = Left::of("policies", &bundles, "1.0.0").await;
+    let left = Left::of(&Stage::of(1).await, "policies", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
     plane.kubectl(&["create", "serviceaccount", "upstream", "-n", SYSTEM_NAMESPACE]);
     let rights = ["--verb=*", "--resource=clusterobjectsets.olm.operatorframework.io"];

@@ -1,16 +1,57 @@
-//! Taking over what upstream's Helm applier installed.
+//! Taking over what upstream's Helm applier, its earlier revisions or somebody installed.
 
+use std::sync::Arc;
+
+use futures::future::{FutureExt as _, join_all};
 use olm_test::helm::{self, Release, owner};
 use olm_test::package::definition;
 use olm_test::prelude::*;
+use tokio::sync::{Barrier, Mutex};
 
 const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
 
+/// A control plane whose controller goes, and returns, when all of so many extensions are ready for it.
+pub(crate) struct Stage {
+    controller: Mutex<Controller>,
+    all: Barrier,
+    cluster: Cluster,
+}
+
+impl Stage {
+    /// Starts a controller for so many extensions.
+    pub(crate) async fn of(extensions: usize) -> Arc<Self> {
+        let (cluster, controller) = cluster::started("", &[]).await;
+        Self::with(cluster, controller, extensions)
+    }
+
+    /// The same with a controller that runs.
+    pub(crate) fn with(cluster: Cluster, controller: Controller, extensions: usize) -> Arc<Self> {
+        let (controller, all) = (Mutex::new(controller), Barrier::new(extensions));
+        Arc::new(Self { controller, all, cluster })
+    }
+
+    pub(crate) async fn goes(&self) {
+        self.together(Controller::kill).await;
+    }
+
+    pub(crate) async fn returns(&self) {
+        self.together(|controller| controller.restart(self.cluster.plane)).await;
+    }
+
+    async fn together(&self, act: impl Fn(&mut Controller)) {
+        if self.all.wait().await.is_leader() {
+            let mut controller = self.controller.lock().await;
+            act(&mut controller);
+        }
+        self.all.wait().await;
+    }
+}
+
 /// An extension that Helm installed, with no controller running.
 pub(crate) struct Left {
     pub(crate) scene: Scene,
-    pub(crate) controller: Controller,
+    pub(crate) stage: Arc<Stage>,
     pub(crate) extension: Extension,
     /// Namespace of the controller, in which releases are kept.
     system: &'static str,
@@ -19,26 +60,27 @@ pub(crate) struct Left {
 
 impl Left {
     /// Serves a catalog with these bundles, and makes an extension that nobody looks at.
-    pub(crate) async fn of(suffix: &str, bundles: &[Bundle], version: &str) -> Self {
-        let (cluster, controller) = cluster::started("", &[]).await;
-        let catalog = (suffix, bundles, version);
-        Self::on(cluster, controller, catalog, SYSTEM_NAMESPACE).await
+    pub(crate) async fn of(
+        stage: &Arc<Stage>,
+        suffix: &str,
+        bundles: &[Bundle],
+        version: &str,
+    ) -> Self {
+        Self::on(stage, (suffix, bundles, version), SYSTEM_NAMESPACE).await
     }
 
-    /// The same, on a cluster with a controller that is killed, and its namespace; other processes
-    /// go on serving catalogs.
+    /// The same with another namespace of the controller; other processes go on serving catalogs.
     pub(crate) async fn on(
-        cluster: Cluster,
-        mut controller: Controller,
+        stage: &Arc<Stage>,
         (suffix, bundles, version): (&str, &[Bundle], &str),
         system: &'static str,
     ) -> Self {
         let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
-        let scene = Scene::set(cluster, suffix, bundles, &chain(&versions)).await;
-        controller.kill();
+        let scene = Scene::set(stage.cluster.clone(), suffix, bundles, &chain(&versions)).await;
+        stage.goes().await;
         let extension = scene.install(json!({"version": version})).await;
         let uid = extension.get().await.metadata.uid.expect("a UID");
-        Self { scene, controller, extension, system, uid }
+        Self { scene, stage: Arc::clone(stage), extension, system, uid }
     }
 
     /// Creates the objects of a bundle as Helm does.
@@ -91,8 +133,13 @@ impl Left {
     }
 
     /// An extension whose first bundle Helm has installed, with a release in this state.
-    pub(crate) async fn helmed(suffix: &str, bundles: &[Bundle], state: &str) -> Self {
-        let left = Self::of(suffix, bundles, "1.0.0").await;
+    pub(crate) async fn helmed(
+        stage: &Arc<Stage>,
+        suffix: &str,
+        bundles: &[Bundle],
+        state: &str,
+    ) -> Self {
+        let left = Self::of(stage, suffix, bundles, "1.0.0").await;
         let objects = left.install(&bundles[0]);
         left.release((1, state), "1.0.0", &objects);
         left
@@ -168,6 +215,13 @@ impl Left {
             let read: Value = plane.json(&args);
             for item in read["items"].as_array().into_iter().flatten() {
                 let metadata = &item["metadata"];
+                // Those of other extensions come and go.
+                let named = metadata["name"].as_str().unwrap_or_default();
+                let of_others = named.ends_with(".example.com")
+                    && !named.ends_with(&format!(".{}", scene.package.group()));
+                if place.is_none() && of_others {
+                    continue;
+                }
                 // Kubernetes makes them in every namespace, in its own time.
                 if ["kube-root-ca.crt", "default"].iter().any(|name| metadata["name"] == *name) {
                     continue;
@@ -191,14 +245,12 @@ pub(crate) fn ready_pod(scene: &Scene) -> Result<(), String> {
 }
 
 // applying.md b1, b4
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts() {
+async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts(stage: &Arc<Stage>) {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let mut left = Left::helmed("helmed", &bundles, "deployed").await;
+    let left = Left::helmed(stage, "helmed", &bundles, "deployed").await;
     wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
     let before = left.alive();
-    left.controller.restart(left.scene.cluster.plane);
+    left.stage.returns().await;
     left.extension.installed("1.0.0").await;
     wait::until("the second revision holds it", STEP, || async {
         let all = left.extension.revisions().await;
@@ -226,19 +278,19 @@ fn tier(labels: &Value) -> Value {
 }
 
 // applying.md b2, b4
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes() {
+async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
+    stage: &Arc<Stage>,
+) {
     let bundles = [
         Bundle::new("1.0.0").with_manifest(tier(&json!({"old": "x", "stays": "y"}))),
         Bundle::new("1.1.0").with_manifest(tier(&json!({"stays": "y"}))),
     ];
-    let mut left = Left::of("helmhistory", &bundles, "1.0.0").await;
+    let left = Left::of(stage, "helmhistory", &bundles, "1.0.0").await;
     let objects = left.install(&bundles[0]);
     left.release((1, "superseded"), "0.9.0", &[]);
     left.release((2, "deployed"), "1.0.0", &objects);
     left.release((3, "failed"), "1.1.0", &[]);
-    left.controller.restart(left.scene.cluster.plane);
+    left.stage.returns().await;
     left.extension.installed("1.0.0").await;
     let first = left.extension.revisions().await.remove(0);
     let annotations = first.metadata.annotations.unwrap_or_default();
@@ -254,12 +306,10 @@ async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
 }
 
 // applying.md 2.3: also where the revision that was made of it is not kept any more
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn a_release_goes_with_the_first_update_after_many_changes() {
+async fn a_release_goes_with_the_first_update_after_many_changes(stage: &Arc<Stage>) {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let mut left = Left::helmed("helmlate", &bundles, "deployed").await;
-    left.controller.restart(left.scene.cluster.plane);
+    let left = Left::helmed(stage, "helmlate", &bundles, "deployed").await;
+    left.stage.returns().await;
     left.extension.installed("1.0.0").await;
     for number in 3..=7 {
         let env = json!([{"name": "NUMBER", "value": number.to_string()}]);
@@ -281,9 +331,7 @@ async fn a_release_goes_with_the_first_update_after_many_changes() {
 }
 
 // applying.md b3
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn a_release_too_large_for_one_object_is_taken_over() {
+async fn a_release_too_large_for_one_object_is_taken_over(stage: &Arc<Stage>) {
     // Text that gzip makes little of.
     let mut seed = 1_u64;
     let mut noise = || {
@@ -297,11 +345,11 @@ async fn a_release_too_large_for_one_object_is_taken_over() {
             "metadata": {"name": format!("large-{index}")}, "data": {"text": text}}));
     }
     let bundles = [bundle];
-    let mut left = Left::of("helmlarge", &bundles, "1.0.0").await;
+    let left = Left::of(stage, "helmlarge", &bundles, "1.0.0").await;
     let objects = left.install(&bundles[0]);
     left.release_by(1_040_384, (1, "deployed"), "1.0.0", &objects);
     let before = left.alive();
-    left.controller.restart(left.scene.cluster.plane);
+    left.stage.returns().await;
     left.extension.installed("1.0.0").await;
     assert!(left.is_migrated().await);
     left.is_whole(&before);
@@ -309,12 +357,10 @@ async fn a_release_too_large_for_one_object_is_taken_over() {
 }
 
 // applying.md b2
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn what_a_failed_first_release_left_is_adopted() {
-    let mut left = Left::helmed("helmfailed", &[Bundle::new("1.0.0")], "failed").await;
+async fn what_a_failed_first_release_left_is_adopted(stage: &Arc<Stage>) {
+    let left = Left::helmed(stage, "helmfailed", &[Bundle::new("1.0.0")], "failed").await;
     let before = left.alive();
-    left.controller.restart(left.scene.cluster.plane);
+    left.stage.returns().await;
     left.extension.installed("1.0.0").await;
     assert!(!left.is_migrated().await);
     let kept = |all: &BTreeMap<String, String>| {
@@ -327,10 +373,8 @@ async fn what_a_failed_first_release_left_is_adopted() {
 }
 
 // ours, applying.md 7.3: what was never taken over is protected like everything else
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over() {
-    let mut left = Left::helmed("helmgone", &[Bundle::new("1.0.0")], "deployed").await;
+async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over(stage: &Arc<Stage>) {
+    let left = Left::helmed(stage, "helmgone", &[Bundle::new("1.0.0")], "deployed").await;
     let (plane, name) = (left.scene.cluster.plane, left.scene.name.clone());
     let installed =
         json!({"status": {"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}});
@@ -340,7 +384,7 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over()
     let refused = plane.try_kubectl(&foreground, "").expect_err("all would go at once");
     assert!(refused.contains("no revision has its objects"), "{refused}");
     left.delete_as_upstreams();
-    left.controller.restart(plane);
+    left.stage.returns().await;
     let crd = left.scene.package.crd();
     let text =
         "uninstall blocked: Helm installed its CRDs, and they would go with all their objects";
@@ -360,15 +404,14 @@ pub(crate) fn earlier_revisions() -> Value {
 }
 
 // ours: revisions of upstream v1.6 to v1.8 are named; what they leave is taken over on request
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopted() {
+async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopted(
+    stage: &Arc<Stage>,
+) {
     let bundles = [Bundle::new("1.0.0")];
-    let mut left = Left::of("earlier", &bundles, "1.0.0").await;
-    let plane = left.scene.cluster.plane;
+    let left = Left::of(stage, "earlier", &bundles, "1.0.0").await;
     let revision = left.earlier_revision();
     left.install_for(&bundles[0], &json!([revision]));
-    left.controller.restart(plane);
+    left.stage.returns().await;
     let text = format!(
         "taking over the installed objects: ClusterExtensionRevision {}-1 of an earlier release",
         left.scene.name
@@ -382,16 +425,14 @@ async fn revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopte
 }
 
 // applying.md 2.3
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn what_revisions_of_an_earlier_release_hold_does_not_go_with_its_data() {
+async fn what_revisions_of_an_earlier_release_hold_does_not_go_with_its_data(stage: &Arc<Stage>) {
     let bundles = [Bundle::new("1.0.0")];
-    let mut left = Left::of("earliergone", &bundles, "1.0.0").await;
+    let left = Left::of(stage, "earliergone", &bundles, "1.0.0").await;
     let (plane, crd) = (left.scene.cluster.plane, left.scene.package.crd());
     let revision = left.earlier_revision();
     left.install_for(&bundles[0], &json!([revision]));
     left.delete_as_upstreams();
-    left.controller.restart(plane);
+    left.stage.returns().await;
     let text = format!(
         "uninstall blocked: ClusterExtensionRevision {}-1 of an earlier release hold its CRDs",
         left.scene.name
@@ -403,10 +444,8 @@ async fn what_revisions_of_an_earlier_release_hold_does_not_go_with_its_data() {
 }
 
 // ours: a release that cannot be read stops this extension, is named, and nothing is installed over it
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn a_release_that_cannot_be_read_is_named() {
-    let mut left = Left::helmed("helmbroken", &[Bundle::new("1.0.0")], "deployed").await;
+async fn a_release_that_cannot_be_read_is_named(stage: &Arc<Stage>) {
+    let left = Left::helmed(stage, "helmbroken", &[Bundle::new("1.0.0")], "deployed").await;
     let plane = left.scene.cluster.plane;
     let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
     let broken = r#"{"data":{"chunk":"eA=="}}"#;
@@ -420,7 +459,7 @@ async fn a_release_that_cannot_be_read_is_named() {
     let (name, status) = (&left.scene.name, status.to_string());
     let args = ["clusterextension", name, "--subresource=status", "--type=merge", "-p", &status];
     plane.kubectl(&[&["patch"], &args[..]].concat());
-    left.controller.restart(plane);
+    left.stage.returns().await;
     let text =
         format!("taking over the installed objects: Helm release in Secret {index}: not gzip");
     let found = left.extension.shows("Progressing", "True", "Retrying", &text).await;
@@ -430,11 +469,9 @@ async fn a_release_that_cannot_be_read_is_named() {
 }
 
 // ours: what somebody installed by hand is taken over on request, unless something else controls it
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "from another installer: make test-full"]
-async fn what_nobody_controls_is_taken_over_on_request() {
+async fn what_nobody_controls_is_taken_over_on_request(stage: &Arc<Stage>) {
     let bundles = [Bundle::new("1.0.0").with_second_config_map()];
-    let mut left = Left::of("byhand", &bundles, "1.0.0").await;
+    let left = Left::of(stage, "byhand", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
     left.install_for(&bundles[0], &json!([]));
     let before = left.alive();
@@ -448,7 +485,7 @@ async fn what_nobody_controls_is_taken_over_on_request() {
     let installer = left.scene.get("serviceaccount", "installer").expect("it is there");
     controlled_by(&json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "installer",
         "uid": installer["metadata"]["uid"], "controller": true}]));
-    left.controller.restart(plane);
+    left.stage.returns().await;
     let collides = |text: String| {
         let extension = &left.extension;
         async move {
@@ -473,4 +510,33 @@ async fn what_nobody_controls_is_taken_over_on_request() {
     assert_eq!(left.extension.revisions().await.len(), 1);
     left.extension.delete().await;
     assert!(left.scene.get("configmap", &second).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "from another installer: make test-full"]
+async fn what_helm_installed_is_taken_over() {
+    let stage = &Stage::of(7).await;
+    join_all([
+        what_helm_installed_becomes_the_first_revision_and_nothing_restarts(stage).boxed_local(),
+        a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(stage).boxed_local(),
+        a_release_goes_with_the_first_update_after_many_changes(stage).boxed_local(),
+        a_release_too_large_for_one_object_is_taken_over(stage).boxed_local(),
+        what_a_failed_first_release_left_is_adopted(stage).boxed_local(),
+        what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over(stage).boxed_local(),
+        a_release_that_cannot_be_read_is_named(stage).boxed_local(),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "from another installer: make test-full"]
+async fn what_earlier_revisions_and_people_installed_is_taken_over() {
+    let stage = &Stage::of(3).await;
+    join_all([
+        revisions_of_an_earlier_release_are_named_and_what_they_leave_is_adopted(stage)
+            .boxed_local(),
+        what_revisions_of_an_earlier_release_hold_does_not_go_with_its_data(stage).boxed_local(),
+        what_nobody_controls_is_taken_over_on_request(stage).boxed_local(),
+    ])
+    .await;
 }
