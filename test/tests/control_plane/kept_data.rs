@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use futures::future::join_all;
+use futures::join;
 use olm_api::keys::policy::{ADOPT, PAUSED, UNINSTALL};
 use olm_test::prelude::*;
 
@@ -173,16 +173,15 @@ async fn a_crd_that_a_stuck_upgrade_brings_keeps_its_objects() {
 }
 
 /// Installs under a controller whose default is to delete, and makes an object.
-async fn under_delete(suffix: &str, policy: Option<&str>) -> (Scene, Extension, Controller) {
-    let (cluster, controller) = cluster::started("", &["--default-uninstall-policy=Delete"]).await;
-    let scene = Scene::of(cluster, suffix, &["1.0.0"]).await;
+async fn under_delete(cluster: &Cluster, suffix: &str, policy: Option<&str>) -> (Scene, Extension) {
+    let scene = Scene::of(cluster.clone(), suffix, &["1.0.0"]).await;
     let extension = scene.install(json!({})).await;
     if let Some(policy) = policy {
         scene.annotate(UNINSTALL, policy);
     }
     extension.installed("1.0.0").await;
     scene.make_instance(&scene.package.crd(), &[]);
-    (scene, extension, controller)
+    (scene, extension)
 }
 
 /// Has an extension deleted, held, and rid of its finalizers by hand, so that it goes before what it
@@ -201,9 +200,8 @@ async fn records(scene: &Scene, policy: &str) {
     scene.until("it records the policy", REVISION, &scene.revision(1), records).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn crds_are_retained_although_the_extension_goes_first() {
-    let (scene, extension, _controller) = under_delete("gonekeep", Some("RetainCRDs")).await;
+async fn crds_are_retained_although_the_extension_goes_first(cluster: &Cluster) {
+    let (scene, extension) = under_delete(cluster, "gonekeep", Some("RetainCRDs")).await;
     records(&scene, "RetainCRDs").await;
     extension_goes_first(&scene, &extension).await;
     scene.gone(REVISION, &scene.revision(1)).await;
@@ -212,9 +210,8 @@ async fn crds_are_retained_although_the_extension_goes_first() {
     assert!(scene.get("deployment", &scene.package.deployment()).is_none());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_block_the_removal_of_revisions_without_an_extension() {
-    let (scene, extension, _controller) = under_delete("goneblock", None).await;
+async fn objects_block_the_removal_of_revisions_without_an_extension(cluster: &Cluster) {
+    let (scene, extension) = under_delete(cluster, "goneblock", None).await;
     let crd = scene.package.crd();
     let one = scene.uid(&crd, "one");
     extension_goes_first(&scene, &extension).await;
@@ -256,19 +253,23 @@ async fn the_author_of_a_bundle_cannot_lift_the_default_of_the_administrator() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_each_bundle_in_use_asks_for_counts() {
+async fn where_the_default_is_to_delete_what_is_asked_for_and_objects_of_revisions_count() {
     let (cluster, _controller) = cluster::started("", &["--default-uninstall-policy=Delete"]).await;
-    let asking = [("authorkeeps", "1.0.0"), ("authorwillkeep", "1.1.0")];
-    join_all(asking.map(|(name, version)| is_kept(cluster.clone(), name, version))).await;
+    join!(
+        is_kept(&cluster, "authorkeeps", "1.0.0"),
+        is_kept(&cluster, "authorwillkeep", "1.1.0"),
+        crds_are_retained_although_the_extension_goes_first(&cluster),
+        objects_block_the_removal_of_revisions_without_an_extension(&cluster),
+    );
 }
 
 /// Deletes an extension while a second version rolls out; one of the two asks to retain CRDs.
-async fn is_kept(cluster: Cluster, name: &str, asking: &str) {
+async fn is_kept(cluster: &Cluster, name: &str, asking: &str) {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()].map(|bundle| {
         let asks = bundle.version == asking;
         if asks { bundle.with_uninstall_policy("RetainCRDs") } else { bundle }
     });
-    let scene = Scene::set(cluster, name, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let scene = Scene::set(cluster.clone(), name, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     let crd = scene.package.crd();
     let one = scene.make_instance(&crd, &[]);
