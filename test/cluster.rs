@@ -13,6 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::catalog::condition_of;
 use crate::pool::{self, Pooled};
 use crate::proxy::{self, Proxy};
 use crate::requests::Requests;
@@ -152,7 +153,8 @@ impl ControlPlane {
         }
     }
 
-    fn prepare(&self) {
+    /// Applies our CRDs, the controller's rights and the minimal OpenShift CRDs of the gate.
+    pub(crate) fn prepare(&self) {
         let crds = ["config/crd", "hack/demo/crds"].map(manifests);
         for folder in ["config/crd", "config/rbac", "hack/demo/crds"] {
             manifests(folder).iter().for_each(|object| self.requests().apply(object));
@@ -170,11 +172,6 @@ impl ControlPlane {
     /// Counts the CRDs whose objects are served, which begins a moment after they are established.
     fn served(&self) -> usize {
         let crds = self.requests().list("crds", "", "");
-        let established = |crd: &&serde_json::Value| {
-            crd["status"]["conditions"].as_array().is_some_and(|all| {
-                all.iter().any(|one| one["type"] == "Established" && one["status"] == "True")
-            })
-        };
         let is_served = |crd: &&serde_json::Value| {
             let spec = &crd["spec"];
             let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -183,7 +180,7 @@ impl ControlPlane {
             let path = format!("/apis/{group}/{version}/{plural}?limit=1");
             self.requests().send(Method::GET, &path, "application/json", None).is_ok()
         };
-        crds.iter().filter(established).filter(is_served).count()
+        crds.iter().filter(|crd| is_established(crd)).filter(is_served).count()
     }
 
     /// Makes the account that reads metrics, and keeps its token.
@@ -239,7 +236,11 @@ impl ControlPlane {
 
     /// Waits until a CRD is established.
     pub fn established(&self, crd: &str) {
-        self.kubectl(&["wait", "crd", crd, "--for=condition=Established", "--timeout=120s"]);
+        let deadline = Instant::now() + START;
+        while !self.requests().read("crd", "", crd).as_ref().is_some_and(is_established) {
+            assert!(Instant::now() < deadline, "{crd} is not established");
+            std::thread::sleep(POLL);
+        }
     }
 
     /// The same with `input` on its standard input; panics when it fails.
@@ -293,6 +294,10 @@ impl ControlPlane {
     pub async fn client(&self) -> kube::Client {
         client_from(&self.addresses.kubeconfig).await
     }
+}
+
+fn is_established(crd: &serde_json::Value) -> bool {
+    condition_of(crd, "Established")["status"] == "True"
 }
 
 /// Returns a free address of a port that the system gives to nobody by itself, that `local-cluster` does

@@ -2,8 +2,9 @@
 //!
 //! A plane takes eight seconds to start and prepare, most of it processor time. A test that has one
 //! for itself gives it back; it is emptied of everything that was not there at first, and goes to
-//! the next test. One on which something of the beginning was changed or deleted, or a component
-//! does not run any more, is stopped instead.
+//! the next test; one with nothing of ours is prepared where a prepared one is asked for. One on which
+//! something of the beginning was changed or deleted, or a component does not run any more, is stopped
+//! instead.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -60,6 +61,12 @@ pub(crate) struct Pooled {
     prepared: bool,
 }
 
+impl Pooled {
+    fn of(plane: &'static ControlPlane, prepared: bool) -> Self {
+        Self { first: list(plane, "").unwrap_or_default(), plane, prepared }
+    }
+}
+
 /// An object: its path without the name of the API server, and what is compared of it.
 type Listing = BTreeMap<String, Found>;
 
@@ -77,6 +84,12 @@ pub(crate) fn borrow(prepared: bool) -> Pooled {
         if let Some(free) = planes.free.pop() {
             return free;
         }
+        if let Some(bare) = prepared.then(take_bare).flatten() {
+            planes.running += 1;
+            drop(planes);
+            bare.plane.prepare();
+            return Pooled::of(bare.plane, prepared);
+        }
         if planes.running < MOST || began.elapsed() > PATIENCE {
             planes.running += 1;
             break;
@@ -85,8 +98,15 @@ pub(crate) fn borrow(prepared: bool) -> Pooled {
         std::thread::sleep(POLL);
     }
     let plane = if prepared { ControlPlane::start() } else { ControlPlane::empty() };
-    let plane: &'static ControlPlane = Box::leak(Box::new(plane));
-    Pooled { first: list(plane, "").unwrap_or_default(), plane, prepared }
+    Pooled::of(Box::leak(Box::new(plane)), prepared)
+}
+
+/// Takes a free plane with nothing of ours from those, for good.
+fn take_bare() -> Option<Pooled> {
+    let mut planes = lock(false);
+    let bare = planes.free.pop()?;
+    planes.running -= 1;
+    Some(bare)
 }
 
 /// Takes a plane back, in the background.
