@@ -157,10 +157,10 @@ test-control-plane: built ## Run the tests on a real kube-apiserver, etcd and re
 	hack/local-cluster/go.sh test -vet=off ./... # `make lint` has all of vet, which reads all of Kubernetes
 	@hack/slowest.sh $(CONTROL_PLANE) --test-threads=$(THREADS)
 
-# Tests that wait for many minutes have their own targets. The short form has tests of each kind without the one that waits longest; the
-# other tests of manifests are in `make test-image`.
+# Tests that wait for many minutes have their own targets. The short form has tests of each kind without those that take longest; chaos
+# watches upgrade after upgrade, too, and the other tests of manifests are in `make test-image`.
 LONG := --skip releases:: --skip classic::itself --skip under_load_fail_no_request
-SOME := takeover:: content_that_takes_something_away crd_changes:: lease:: dead_ends:: data:: moving::a_cluster cost::a_restart memory:: silence:: a_roll_out_that_fails
+SOME := takeover:: content_that_takes_something_away crd_changes::the_api_server lease:: dead_ends::an_archived data:: moving::a_cluster cost::a_restart memory::the_largest memory::larger silence:: a_roll_out_that_fails
 
 .PHONY: test-full
 test-full: built $(if $(SHORT),,chart) ## Run the tests about time, size, another installer or another release (two hours; SHORT=1: a selection, minutes)
