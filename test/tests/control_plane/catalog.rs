@@ -61,7 +61,7 @@ pub(crate) async fn served_by(shelf: &Catalog, object: &Value) -> (u16, String, 
     fetch(shelf, &base(object), "/api/v1/all").await
 }
 
-// catalogs.md R1, R7, R8, R9, H9
+// catalogs.md R1, R7, R8, R9, H9; deploying.md P17
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
     let shelf = shelf("shelf-tag").await;
@@ -71,6 +71,8 @@ async fn a_catalog_is_served_repaired_switched_off_and_deleted() {
     let metadata = &before["metadata"];
     assert_eq!(metadata["finalizers"], json!([finalizer::DELETE_SERVER_CACHE]));
     assert_eq!(metadata["labels"][label::METADATA_NAME], "shelf-tag");
+    let hooks = shelf.plane.kubectl(&["get", "mutatingwebhookconfigurations", "--output=name"]);
+    assert!(!hooks.contains("catalogd"), "the label needs no webhook: {hooks}");
     assert_eq!(before["status"]["resolvedSource"]["image"]["ref"], digest);
     assert!(before["status"]["lastUnpacked"].is_string());
     assert_eq!(condition(&before, "Serving")["reason"], "Available");
@@ -141,34 +143,6 @@ async fn an_image_is_refused_waited_for_and_replaced_by_good_content_only() {
     assert_eq!(fetch(&shelf, &base(&object), "/api/v1/all").await.0, 200);
     shelf.set_image(&good);
     shelf.reports("Ready", "Succeeded").await;
-}
-
-// deploying.md P17
-#[tokio::test(flavor = "multi_thread")]
-async fn catalog_is_found_by_its_name_at_once_and_without_a_webhook() {
-    let cluster = cluster::with_controller().await;
-    let plane = cluster.plane;
-    let hooks = plane.kubectl(&["get", "mutatingwebhookconfigurations", "--output=name"]);
-    assert!(!hooks.contains("catalogd"), "{hooks}");
-    let scene = Scene::of(cluster, "labelled", &["1.0.0"]).await;
-    let (log, name) = (&plane.addresses.audit_log, scene.name.as_str());
-    let first = async |verb: &str| {
-        let of_it = || {
-            let mut requests = audit::mentioning(log, name).into_iter().filter(|request| {
-                request.resource == "clustercatalogs" && request.subresource.is_empty()
-            });
-            requests.find(|request| request.verb == verb && request.code < 300)
-        };
-        // What is answered is in the log a moment later.
-        let found = wait::value(verb, WITHIN, of_it, Option::is_some).await;
-        found.expect("it is in the log").received
-    };
-    let made = first("create").await;
-    // Usually within two seconds, which a busy machine may miss.
-    println!("labelled after {}", first("patch").await.duration_since(made));
-    // Its selector is the label with the name.
-    let extension = scene.installed(json!({}), "1.0.0").await;
-    extension.delete().await;
 }
 
 /// Waits until a scrape says that a catalog has so many errors and warnings; `None` for nothing.

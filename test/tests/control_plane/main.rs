@@ -28,7 +28,6 @@ mod endpoints;
 mod faults;
 mod flags;
 mod gate;
-mod halves;
 mod identity;
 mod install;
 mod kept_data;

@@ -14,7 +14,6 @@ use olm_test::prelude::*;
 use olm_test::scene::serve;
 
 use crate::crd_safety::definition;
-use crate::halves::half;
 use crate::moving::upstream;
 use crate::plugin::published;
 use crate::unavailable::{SHELF, add_broken, change, install, shelve};
@@ -25,6 +24,11 @@ const SERVED: Duration = Duration::from_mins(1);
 const PASSES: Duration = Duration::from_mins(1);
 /// Rows that are asked about at once.
 const ASKED: usize = 2;
+
+/// Starts a controller with one of the components.
+fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {
+    Controller::start(plane, ControllerOptions::of(name, &[&format!("--components={components}")]))
+}
 
 /// Has the status of an extension say something else, as if its controller had written it.
 fn write_status(plane: &ControlPlane, name: &str, status: &Value) {

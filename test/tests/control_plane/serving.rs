@@ -114,7 +114,8 @@ async fn events(cluster: &Cluster) -> Vec<Value> {
         .collect()
 }
 
-// deploying.md P15; the extension half reads the CA from the ConfigMap.
+// deploying.md P15, catalogs.md 4.3; the extension half reads the CA from the ConfigMap, and catalogs over HTTPS
+// only.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
     let cluster = cluster::own().await;
@@ -143,7 +144,9 @@ async fn a_lost_or_damaged_ca_is_replaced_and_catalogs_are_fetched() {
     assert_eq!(found.uid(), uid, "it is written, not made anew");
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
     extension.installed("1.2.0").await;
-    assert!(extensions.log().contains("the CA of catalogs is used"));
+    for said in ["the CA of catalogs is used", "catalog fetched"] {
+        assert!(extensions.log().contains(said), "{said}: {}", extensions.log());
+    }
 
     let told = wait::until("both are told", SOON, || async {
         let events = events(&cluster).await;
