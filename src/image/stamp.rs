@@ -25,7 +25,7 @@ impl Stamp {
     pub fn of(config: &PullConfig) -> Self {
         let mut stamp = Self::default();
         stamp.look(&config.registries.file, 0);
-        if let Some(drop_ins) = &config.registries.drop_ins {
+        for drop_ins in &config.registries.drop_ins {
             stamp.look(drop_ins, 1);
         }
         stamp.look(&config.policy.file, 0);
@@ -90,7 +90,7 @@ mod tests {
         let config = PullConfig {
             registries: RegistriesPaths {
                 file: at("registries.conf"),
-                drop_ins: Some(at("registries.conf.d")),
+                drop_ins: vec![at("registries.conf.d")],
                 ..RegistriesPaths::default()
             },
             policy: PolicyPath::new(Some(at("policy.json"))),

@@ -6,7 +6,7 @@ use olm_cluster::join_bounded;
 use olm_core::catalog::CatalogBundle;
 use olm_core::catalog::lint::Pinned;
 use olm_image::manifest::Platform;
-use olm_image::pull::{CopyError, PullConfig, PullError, Puller};
+use olm_image::pull::{CopyError, PullError, Puller};
 use olm_image::reference::pinned;
 use olm_image::registries::cluster::{KINDS, configuration};
 use olm_image::registry::RequestError;
@@ -14,7 +14,7 @@ use olm_image::registry::RequestError;
 use crate::catalogs::Catalogs;
 use crate::commands::catalog::lint::{missing, named_images};
 use crate::prelude::*;
-use crate::puller::puller_with;
+use crate::puller::{config, puller_with};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImagesArgs {
@@ -95,7 +95,7 @@ async fn check(
     global: &Global,
     images: impl Iterator<Item = &String>,
 ) -> anyhow::Result<BTreeMap<String, Found>> {
-    let mut config = PullConfig::from_env();
+    let mut config = config();
     if let Ok(client) = Cluster::client(global).await {
         config.registries.more.extend(mirrors(&client).await);
     }

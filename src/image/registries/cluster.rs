@@ -80,7 +80,7 @@ mod tests {
         let lists = [(KINDS[0].1, list(KINDS[0].1, digests)), (KINDS[1].1, list(KINDS[1].1, tags))];
         let more = vec![configuration(&lists)];
         let file = "/nowhere".into();
-        let paths = RegistriesPaths { file, drop_ins: None, required: false, more };
+        let paths = RegistriesPaths { file, drop_ins: Vec::new(), required: false, more };
         let registries = Registries::load(&paths).unwrap();
         let asked = |image: &str| {
             let endpoints = registries.endpoints(&image.parse().unwrap()).unwrap().into_iter();

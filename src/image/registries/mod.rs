@@ -34,8 +34,9 @@ const GIVEN: &str = "of the cluster";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistriesPaths {
     pub file: PathBuf,
-    /// Directory whose `*.conf` files are read after it, in the order of their names.
-    pub drop_ins: Option<PathBuf>,
+    /// Directories whose `*.conf` files are read after it, in the order of their names; of files with
+    /// the same name that of the last directory.
+    pub drop_ins: Vec<PathBuf>,
     /// Whether a missing main file is an error; it is when a user named the file.
     pub required: bool,
     /// Texts that are read after the files.
@@ -48,7 +49,7 @@ impl RegistriesPaths {
     pub fn new(file: Option<PathBuf>) -> Self {
         Self {
             required: file.is_some(),
-            drop_ins: file.is_none().then(|| SYSTEM_DROP_INS.into()),
+            drop_ins: file.is_none().then(|| SYSTEM_DROP_INS.into()).into_iter().collect(),
             file: file.unwrap_or_else(|| SYSTEM_FILE.into()),
             more: Vec::new(),
         }
@@ -130,7 +131,12 @@ impl Registries {
             Err(err) if err.kind() == io::ErrorKind::NotFound && !paths.required => {}
             Err(error) => return Err(unread(&paths.file)(error).into()),
         }
-        for path in paths.drop_ins.as_deref().map(drop_in_files).transpose()?.unwrap_or_default() {
+        let mut drop_ins = BTreeMap::new();
+        for directory in &paths.drop_ins {
+            let files = drop_in_files(directory)?.into_iter();
+            drop_ins.extend(files.map(|path| (path.file_name().map(ToOwned::to_owned), path)));
+        }
+        for path in drop_ins.into_values() {
             // The file may have been removed after the directory was read.
             let text = present(std::fs::read_to_string(&path));
             if let Some(text) = text.map_err(unread(&path))? {

@@ -47,7 +47,7 @@ impl Case {
             std::fs::write(drop_ins.join(format!("{number}.conf")), text).unwrap();
         }
         let registries = Registries::load(&RegistriesPaths {
-            drop_ins: Some(drop_ins),
+            drop_ins: vec![drop_ins],
             ..RegistriesPaths::new(Some(file))
         })?;
         if self.image.is_empty() {
@@ -168,8 +168,15 @@ fn drop_ins_replace_entries_in_name_order() {
     std::fs::create_dir(drop_ins.join("40.conf")).unwrap();
     std::os::unix::fs::symlink("gone", drop_ins.join("50.conf")).unwrap();
     let file = Some(dir.path().join("registries.conf"));
-    let paths = RegistriesPaths { drop_ins: Some(drop_ins), ..RegistriesPaths::new(file) };
+    let paths = RegistriesPaths { drop_ins: vec![drop_ins], ..RegistriesPaths::new(file) };
     assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), ["three.io/x:1"]);
+    let user = dir.path().join("user");
+    std::fs::create_dir(&user).unwrap();
+    let paths = RegistriesPaths { drop_ins: [paths.drop_ins, vec![user.clone()]].concat(), ..paths };
+    for (name, want) in [("15.conf", "three.io/x:1"), ("20.conf", "user.io/x:1")] {
+        std::fs::write(user.join(name), entry("user.io")).unwrap();
+        assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), [want], "{name}");
+    }
 }
 
 #[test]
@@ -178,7 +185,7 @@ fn missing_file_matters_only_when_it_was_named() {
     assert!(Registries::load(&RegistriesPaths::new(Some(missing.clone()))).is_err());
     let system = RegistriesPaths {
         file: missing,
-        drop_ins: Some("/nonexistent/d".into()),
+        drop_ins: vec!["/nonexistent/d".into()],
         ..RegistriesPaths::default()
     };
     assert_eq!(Registries::load(&system).unwrap(), Registries::default());

@@ -9,7 +9,6 @@ use olm_image::auth::Credentials;
 use olm_image::built::{BuiltImage, ImageBuilder, IndexBuilder};
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::layout::Layout;
-use olm_image::pull::PullConfig;
 use olm_image::push::{PushOptions, push};
 use olm_image::registries::Registries;
 
@@ -17,6 +16,7 @@ use super::lint;
 use crate::catalogs::{self, FileList, borrowed, metas};
 use crate::output::during_blocking;
 use crate::prelude::*;
+use crate::puller::config;
 
 /// Directory of the content in the image.
 const CONFIGS: &str = "configs";
@@ -270,7 +270,7 @@ fn image(files: &FileList) -> anyhow::Result<BuiltImage> {
 async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Result<()> {
     let credentials = Credentials::of_user()?;
     let found = credentials.lookup(to.registry(), to.repository());
-    let registries = Registries::load(&PullConfig::from_env().registries)?;
+    let registries = Registries::load(&config().registries)?;
     let options = PushOptions {
         plain_http: plain_http || registries.is_insecure(to),
         credential: found.map(|(_, credential)| credential.clone()),

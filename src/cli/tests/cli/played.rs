@@ -33,7 +33,8 @@ fn run(folder: &Path, command: &str) -> String {
     shell.args(["-o", "pipefail", "-c", &script]).current_dir(folder).stdin(Stdio::null());
     shell.env("KUBECONFIG", "/nonexistent/config").env("HOME", folder).env("LC_ALL", "C");
     shell.env_remove("BASH_ENV").env_remove("CLICOLOR_FORCE");
-    let (code, mut text, errors) = outcome(shell.env_remove("XDG_CACHE_HOME"));
+    shell.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
+    let (code, mut text, errors) = outcome(&mut shell);
     for line in errors.lines() {
         writeln!(text, "{}", format!("2> {line}").trim_end()).unwrap();
     }
