@@ -17,24 +17,46 @@ use crate::puller::puller;
 /// The hint for an image without a registry.
 const EXAMPLE: &str = "an image needs its registry, for example registry.example.com/team/quay:1.0";
 
-/// Loads the bundle that an argument names: a directory if one exists at that path, otherwise an
-/// image reference.
-pub(crate) async fn load_bundle_source(source: &str) -> anyhow::Result<Bundle> {
-    parse(load_files(source).await?).await
+/// The beginning of an argument that is an image, whatever is on this machine.
+pub(crate) const IMAGE: &str = "image:";
+
+/// The beginning of one that is a directory.
+pub(crate) const DIRECTORY: &str = "dir:";
+
+/// Loads the bundle of an image.
+pub(crate) async fn load_bundle_source(image: &str) -> anyhow::Result<Bundle> {
+    parse(image_files(image).await?).await
 }
 
 /// Loads the bundle of an image, and says by which digest.
 pub(crate) async fn load_image(image: &str) -> anyhow::Result<(Bundle, String)> {
-    let parsed: ImageRef = image.parse().with_context(|| format!("image {image:?}"))?;
-    let pulled = pull_image(&parsed).await?;
+    let pulled = pull_image(image).await?;
     let digest = pulled.image.digest().context("a pulled image has a digest")?.to_string();
     Ok((parse(pulled.files).await?, digest))
 }
 
-/// Loads the files of the bundle that an argument names.
+/// Loads the files of the bundle of an image, which may come from a catalog: a directory of its name
+/// is not meant.
+pub(crate) async fn image_files(image: &str) -> anyhow::Result<Files> {
+    Ok(pull_image(image).await?.files)
+}
+
+/// Loads the files of the bundle that an argument names: a directory if one exists at that path,
+/// otherwise an image reference.
 pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
+    if let Some(image) = source.strip_prefix(IMAGE) {
+        return image_files(image).await;
+    }
     if !Path::new(source).is_dir() {
-        return pull(source).await;
+        source.parse::<ImageRef>().map_err(|error| Hinted {
+            text: format!(
+                "{source:?} is neither a directory nor an image reference: {}",
+                Chain(&error)
+            ),
+            hint: source.contains(':').then(|| EXAMPLE.to_owned()),
+            outcome: Outcome::Failed,
+        })?;
+        return image_files(source).await;
     }
     let directory = PathBuf::from(source);
     let read = tokio::task::spawn_blocking(move || read_directory(&directory)).await?;
@@ -47,22 +69,11 @@ pub(crate) async fn parse(files: Files) -> anyhow::Result<Bundle> {
 }
 
 /// Pulls a bundle image with the configuration and credentials other container tools use.
-async fn pull(source: &str) -> anyhow::Result<Files> {
-    let image = source.parse::<ImageRef>().map_err(|error| Hinted {
-        text: format!(
-            "{source:?} is neither a directory nor an image reference: {}",
-            Chain(&error)
-        ),
-        hint: source.contains(':').then(|| EXAMPLE.to_owned()),
-        outcome: Outcome::Failed,
-    })?;
-    Ok(pull_image(&image).await?.files)
-}
-
-async fn pull_image(image: &ImageRef) -> anyhow::Result<BundleImage> {
+async fn pull_image(image: &str) -> anyhow::Result<BundleImage> {
+    let image: ImageRef = image.parse().with_context(|| format!("image {image:?}"))?;
     let puller = puller()?;
     let (what, transfer) = (format!("pulling {image}"), puller.transfer());
-    Ok(during(&what, &transfer, Box::pin(pull_bundle(&puller, image, None))).await?)
+    Ok(during(&what, &transfer, Box::pin(pull_bundle(&puller, &image, None))).await?)
 }
 
 fn read_directory(root: &Path) -> io::Result<Files> {

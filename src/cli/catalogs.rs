@@ -18,6 +18,7 @@ use olm_image::catalog::pull_catalog;
 use olm_image::pull::Transfer;
 use olm_image::reference::ImageRef;
 
+use crate::bundle_source::{DIRECTORY, IMAGE};
 use crate::limit::limit;
 use crate::output::{during, one_line};
 use crate::puller::puller;
@@ -67,7 +68,7 @@ impl FromStr for CatalogFlag {
 /// Returns the last component of a path or of the base of a URL.
 fn default_name(place: &str) -> String {
     let place = if is_url(place) { base_of(place) } else { place };
-    let place = place.trim_end_matches('/');
+    let place = place.strip_prefix(DIRECTORY).unwrap_or(place).trim_end_matches('/');
     let name = Path::new(place).file_name();
     let name = name.map(|name| name.to_string_lossy().into_owned());
     // `.` and `/` have no last component.
@@ -189,18 +190,19 @@ pub(crate) type FileList = Vec<(String, Vec<u8>)>;
 
 /// Reads the files of a catalog: a file, those below a directory, or those of an image.
 pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
-    let path = Path::new(place);
-    match place.parse::<ImageRef>() {
-        Ok(image) if !path.exists() => pull(&image).await,
-        _ => {
-            let mut files = Vec::new();
-            collect(path, path, &mut files)?;
-            if files.iter().any(|(name, _)| name == LAYOUT) {
-                anyhow::bail!("{place} is an OCI layout, not the files of a catalog");
-            }
-            Ok(files)
-        }
+    if let Some(image) = place.strip_prefix(IMAGE) {
+        return image_files(image).await;
     }
+    let path = Path::new(place.strip_prefix(DIRECTORY).unwrap_or(place));
+    if place.parse::<ImageRef>().is_ok() && !path.exists() {
+        return image_files(place).await;
+    }
+    let mut files = Vec::new();
+    collect(path, path, &mut files)?;
+    if files.iter().any(|(name, _)| name == LAYOUT) {
+        anyhow::bail!("{place} is an OCI layout, not the files of a catalog");
+    }
+    Ok(files)
 }
 
 /// Reads all blobs of files; `place` is where these come from.
@@ -215,7 +217,8 @@ pub(crate) fn borrowed(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = (&st
 }
 
 /// Pulls the blobs of a catalog image, with their paths relative to its catalog directory.
-async fn pull(image: &ImageRef) -> anyhow::Result<FileList> {
+pub(crate) async fn image_files(image: &str) -> anyhow::Result<FileList> {
+    let image = &image.parse::<ImageRef>().with_context(|| format!("image {image:?}"))?;
     let puller = puller()?;
     let work = Box::pin(async { pull_catalog(&puller, &puller.resolve(image).await?).await });
     let catalog = during(&format!("pulling {image}"), &puller.transfer(), work).await?;

@@ -24,7 +24,7 @@ use olm_core::version::natural;
 use olm_image::reference::ImageRef;
 use serde_json::Value;
 
-use crate::bundle_source::{load_files, parse};
+use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages};
 use crate::connection::Global;
@@ -35,7 +35,7 @@ use crate::verb::OnCluster;
 /// The meaning of an argument, before any lookup on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A directory, or the reference of an image.
+    /// A directory, or the reference of an image: behind [`IMAGE`] if a directory is called like it.
     Bundle(String),
     /// `PACKAGE[@RANGE]`.
     Package(String),
@@ -62,13 +62,15 @@ impl Target {
     /// Reads an argument where an extension or a package is expected: a plain word is not a directory.
     pub(crate) fn of_extension(text: &str, offline: bool) -> Self {
         let prefixed = |prefix| text.strip_prefix(prefix).map(str::to_owned);
-        if let Some(place) = prefixed("dir:") {
+        if let Some(place) = prefixed(DIRECTORY) {
             // What is not there must not be taken for an image.
             let is_path = place.starts_with(['.', '/']) || Path::new(&place).is_dir();
             return Self::Bundle(if is_path { place } else { format!("./{place}") });
         }
-        if let Some(image) = prefixed("image:") {
-            return Self::Bundle(image);
+        if let Some(image) = prefixed(IMAGE) {
+            // Nor must the image be taken for a directory.
+            let is_path = Path::new(&image).is_dir();
+            return Self::Bundle(if is_path { text.to_owned() } else { image });
         }
         if let Some(package) = prefixed("package:") {
             return Self::Package(package);
@@ -179,13 +181,6 @@ pub(crate) struct Source {
     pub(crate) image: String,
 }
 
-impl Source {
-    async fn new(called: String, image: String, files: Files) -> anyhow::Result<Self> {
-        let bundle = parse(files.clone()).await.with_context(|| called.clone())?;
-        Ok(Self { called, bundle, files, image })
-    }
-}
-
 /// Settings of an extension for its bundles.
 pub(crate) struct Installation {
     pub(crate) name: String,
@@ -208,16 +203,25 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    async fn add(&mut self, source: String, place: &str) -> anyhow::Result<()> {
-        let mut files = load_files(place).await;
-        if source != place {
-            files = files.with_context(|| source.clone());
-        }
-        let files = files?;
-        if self.sources.iter().all(|known| known.called != source) {
-            let is_image = !Path::new(place).is_dir();
-            let image = if is_image { place } else { "" }.to_owned();
-            self.sources.push(Source::new(source, image, files).await?);
+    /// Adds the bundle that an argument names.
+    async fn add(&mut self, place: &str) -> anyhow::Result<()> {
+        let files = load_files(place).await?;
+        let is_image = !Path::new(place).is_dir();
+        let image = if is_image { place.strip_prefix(IMAGE).unwrap_or(place) } else { "" };
+        self.push(place.to_owned(), image, files).await
+    }
+
+    /// Adds a bundle that a catalog or a revision names.
+    async fn add_image(&mut self, name: &str, image: &str) -> anyhow::Result<()> {
+        let called = format!("{name} ({image})");
+        let files = image_files(image).await.with_context(|| called.clone())?;
+        self.push(called, image, files).await
+    }
+
+    async fn push(&mut self, called: String, image: &str, files: Files) -> anyhow::Result<()> {
+        if self.sources.iter().all(|known| known.called != called) {
+            let bundle = parse(files.clone()).await.with_context(|| called.clone())?;
+            self.sources.push(Source { called, bundle, files, image: image.to_owned() });
         }
         Ok(())
     }
@@ -234,14 +238,13 @@ pub(crate) async fn load(
     let mut loaded = Loaded::default();
     for target in targets {
         match (target, cluster) {
-            (Target::Bundle(place), _) => loaded.add(place.clone(), place).await?,
+            (Target::Bundle(place), _) => loaded.add(place).await?,
             (Target::Package(wanted), _) if lookup.is_offline() => {
                 let offers = Offers::Named(Arc::new(lookup.named().await?));
                 let found = chosen(&offers.offered(filter(wanted)).await?)?;
                 notice(&format!("{} of catalog {}: {}", found.name, found.catalog, found.image));
-                let files = load_files(&found.image).await?;
-                let source = Source::new(wanted.clone(), found.image, files).await?;
-                loaded.sources.push(source);
+                let files = image_files(&found.image).await?;
+                loaded.push(wanted.clone(), &found.image, files).await?;
             }
             (Target::Extension(name), Some(cluster)) => {
                 let extension = cluster.extension(name).await?;
@@ -269,7 +272,7 @@ async fn add_package(
 ) -> anyhow::Result<()> {
     let found = chosen(&cluster.offers(filter(wanted)).await?);
     let found = or_near(found, (wanted, is_word), cluster).await?;
-    loaded.add(format!("{} ({})", found.name, found.image), &found.image).await
+    loaded.add_image(&found.name, &found.image).await
 }
 
 /// Reads `PACKAGE[@RANGE]`.
@@ -350,7 +353,7 @@ async fn add_extension(
         let record = BundleRecord::of(set);
         if known.insert(record.name.clone()) {
             let image = pinned(&record, set)?;
-            loaded.add(format!("{} ({image})", record.name), &image).await?;
+            loaded.add_image(&record.name, &image).await?;
         }
     }
     let mut snapshot = cluster.snapshot_of(extension).await?;
@@ -360,7 +363,7 @@ async fn add_extension(
     match chosen(&snapshot) {
         Ok(Chosen { name, image, .. }) => {
             if !known.contains(&name) {
-                loaded.add(format!("{name} ({image})"), &image).await?;
+                loaded.add_image(&name, &image).await?;
             }
         }
         Err(error) if (upgrade.is_some() && earlier.is_empty()) || loaded.sources.is_empty() => {

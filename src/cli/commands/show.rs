@@ -6,6 +6,7 @@ use olm_core::catalog::{BundleSummary, ChannelSummary, Summary};
 use olm_core::config::{Features, example, schema};
 use olm_core::error::plain_lines;
 
+use crate::bundle_source::IMAGE;
 use crate::describe::Description;
 use crate::graph::visible;
 use crate::offers::Offers;
@@ -88,7 +89,7 @@ impl Subject {
         let (place, catalog) = match found {
             Ok(Chosen { name, image, catalog, .. }) => {
                 notice(&format!("{name} of catalog {catalog}: {image}"));
-                (Ok(image), catalog)
+                (Ok(format!("{IMAGE}{image}")), catalog)
             }
             // What the catalogs know is shown all the same.
             Err(error) => {
@@ -112,7 +113,7 @@ impl Subject {
         let record = BundleRecord::of(set);
         let place = pinned(&record, set)?;
         notice(&format!("{} of extension {name}: {place}", record.name));
-        Ok(Self { place: Ok(place), known: None })
+        Ok(Self { place: Ok(format!("{IMAGE}{place}")), known: None })
     }
 }
 

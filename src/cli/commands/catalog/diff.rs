@@ -57,7 +57,7 @@ pub(crate) async fn run(args: DiffArgs, global: &Global, out: &mut dyn Write) ->
             }
             None => image.ref_,
         };
-        let new = content(&catalogs::files(&image).await?, &image)?;
+        let new = content(&catalogs::image_files(&image).await?, &image)?;
         (new, cluster.extensions().await?)
     };
     let packages = diff(&old, &new);

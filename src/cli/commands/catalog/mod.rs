@@ -57,7 +57,7 @@ pub(crate) async fn files(place: &str, global: &Global) -> anyhow::Result<FileLi
     if exists && !place.contains(['/', '.']) {
         notice(&format!("note: {place:?} is ./{place} here, not a catalog of the cluster"));
     }
-    if exists || place.contains('/') || place.parse::<ImageRef>().is_ok() {
+    if exists || place.contains(['/', ':']) || place.parse::<ImageRef>().is_ok() {
         return catalogs::files(place).await;
     }
     let catalog = async { Cluster::catalog(&Cluster::client(global).await?, place).await };
@@ -65,5 +65,5 @@ pub(crate) async fn files(place: &str, global: &Global) -> anyhow::Result<FileLi
         catalog.await.with_context(|| format!("{place:?} is not a directory or file here"))?;
     let image = catalog.resolved_reference();
     let image = image.with_context(|| format!("catalog {place} has not been read yet"))?;
-    catalogs::files(image).await
+    catalogs::image_files(image).await
 }
