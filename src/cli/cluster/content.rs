@@ -42,8 +42,8 @@ const UNREADABLE: &str = "error parsing catalog contents";
 pub(crate) struct CatalogAccess {
     /// Address of the catalog server, for example of a forwarded port; by default the one in the
     /// status of the catalogs, through the API server if it is that of a Service
-    #[arg(long, value_name = "URL", help_heading = "Connection")]
-    pub(crate) catalog_url: Option<String>,
+    #[arg(long, value_name = "URL", help_heading = "Connection", value_parser = http_url)]
+    pub(crate) catalog_url: Option<Url>,
     /// CA certificates of the catalog server, as a PEM file; no others are trusted then
     #[arg(long, value_name = "FILE", help_heading = "Connection")]
     pub(crate) catalog_ca: Option<PathBuf>,
@@ -96,14 +96,13 @@ impl CatalogTransport {
         access: &CatalogAccess,
         settings: &SettingsFlags,
     ) -> anyhow::Result<Self> {
-        let instead = access.catalog_url.as_deref().map(Url::parse).transpose();
         Ok(Self {
             client,
             cache: (!access.no_cache).then(Cache::of_user).flatten(),
             http: catalogs::client(access.catalog_ca.as_deref())?,
             published: access.catalog_ca.is_none().then(OnceCell::new),
             namespaces: settings.installations().concat().into_iter().map(str::to_owned).collect(),
-            instead: instead.context("--catalog-url")?,
+            instead: access.catalog_url.clone(),
             whole: None,
         })
     }
@@ -340,6 +339,11 @@ pub(crate) fn heads<'a>(metas: impl IntoIterator<Item = &'a Meta>) -> anyhow::Re
     let heads = metas.into_iter().filter(|meta| meta.schema == schema::PACKAGE);
     let heads = heads.map(|meta| serde_json::from_str(&meta.json));
     heads.collect::<Result<_, _>>().context(UNREADABLE)
+}
+
+fn http_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| ["http", "https"].contains(&url.scheme()));
+    url.ok_or_else(|| "must begin with http:// or https://".to_owned())
 }
 
 fn parse(text: &str) -> anyhow::Result<Vec<Meta>> {

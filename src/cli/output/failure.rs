@@ -62,8 +62,14 @@ impl Failure {
             if let Some(Hinted { hint, outcome, .. }) = cause.downcast_ref() {
                 return whole(*outcome, hint.as_deref());
             }
-            if cause.is::<ConnectionError>() {
-                return whole(Outcome::Unknown, Some(WITHOUT_CLUSTER));
+            if let Some(error) = cause.downcast_ref::<ConnectionError>() {
+                let hint = match error {
+                    ConnectionError::Lacks { what, .. } => {
+                        &format!("kubectl config get-{what}s lists those that it has")
+                    }
+                    _ => WITHOUT_CLUSTER,
+                };
+                return whole(Outcome::Unknown, Some(hint));
             }
             match cause.downcast_ref::<kube::Error>() {
                 Some(kube::Error::Api(status)) => {

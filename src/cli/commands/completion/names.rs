@@ -28,7 +28,7 @@ pub(super) async fn find(after: &After, words: &[String]) -> Vec<String> {
     };
     let mut on = OnCluster::default();
     on.access.catalog_ca = value("--catalog-ca").map(Into::into);
-    on.access.catalog_url = value("--catalog-url");
+    on.access.catalog_url = value("--catalog-url").and_then(|url| url.parse().ok());
     let mut found = Vec::new();
     for names in &after.names {
         let asked = tokio::time::timeout(PATIENCE, names.ask(&global, &on, after));

@@ -226,8 +226,11 @@ fn a_kubeconfig_without_a_current_context_is_the_same_wherever_it_is() {
         let mut absent = status(&path);
         absent.args([format!("--{what}=absent"), format!("--{other}={}", &other[..1])]);
         let (code, _, errors) = outcome(&mut absent);
-        let said = format!("error: no cluster: the kubeconfig has no {what} \"absent\"");
-        assert_eq!((code, errors.lines().next()), (3, Some(said.as_str())));
+        let said = format!(
+            "error: no cluster: the kubeconfig has no {what} \"absent\"\n\
+             hint: kubectl config get-{what}s lists those that it has\n"
+        );
+        assert_eq!((code, errors), (3, said));
     }
 }
 
