@@ -94,7 +94,7 @@ pub(crate) enum DryRun {
 /// Makes a request one that changes nothing.
 pub(crate) fn dry(request: Request<Body>) -> Request<Body> {
     let (mut parts, mut body) = request.into_parts();
-    let path = parts.uri.path().to_owned();
+    let path = parts.uri.path();
     let reads = [Method::GET, Method::HEAD].contains(&parts.method);
     if reads || QUESTIONS.iter().any(|group| path.starts_with(group)) {
         return Request::from_parts(parts, body);
@@ -106,14 +106,9 @@ pub(crate) fn dry(request: Request<Body>) -> Request<Body> {
         let json = HeaderValue::from_static("application/json");
         parts.headers.insert(CONTENT_TYPE, json);
     }
-    let query = parts.uri.query().map(|query| format!("{query}&"));
-    let longer = format!("{path}?{}dryRun=All", query.unwrap_or_default());
-    let mut uri = parts.uri.into_parts();
+    let sign = if parts.uri.query().is_some() { '&' } else { '?' };
     #[expect(clippy::expect_used, reason = "what is added are letters")]
-    let longer = longer.parse().expect("a path with a longer query is one");
-    uri.path_and_query = Some(longer);
-    #[expect(clippy::expect_used, reason = "its parts were those of one")]
-    let uri = http::Uri::from_parts(uri).expect("a URI with another query is one");
+    let uri = format!("{}{sign}dryRun=All", parts.uri).parse().expect("a longer URI is one");
     parts.uri = uri;
     Request::from_parts(parts, body)
 }

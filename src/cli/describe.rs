@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::keys::annotation;
-use olm_core::bundle::{Bundle, Csv, PolicyRule};
+use olm_core::bundle::{Bundle, Csv};
 use olm_core::config::{Features, schema};
 use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;
@@ -204,21 +204,14 @@ fn accounts(csv: &Csv) -> BTreeMap<String, Rights> {
                 rights.namespaced_rules += 1;
             }
             let mut given = Permissions::default();
-            given.insert_rule(if everywhere { "" } else { "its own" }, &of_rbac(rule));
+            given.insert_rule(
+                if everywhere { "" } else { "its own" },
+                &rbac::PolicyRule::from_value(&json!(rule)),
+            );
             rights.strong.extend(given.strong());
         }
     }
     accounts
-}
-
-fn of_rbac(rule: &PolicyRule) -> rbac::PolicyRule {
-    rbac::PolicyRule {
-        api_groups: rule.api_groups.clone(),
-        resources: rule.resources.clone(),
-        resource_names: rule.resource_names.clone(),
-        verbs: rule.verbs.clone().unwrap_or_default(),
-        non_resource_urls: rule.non_resource_urls.clone(),
-    }
 }
 
 /// Returns the powers of a bundle's pods beyond the rules of roles.

@@ -3,17 +3,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
-use futures::stream::{self, StreamExt as _};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::discovery::{Discovery, verbs};
 use kube::{Client, ResourceExt as _};
 use olm_api::keys::label;
-use olm_cluster::message;
+use olm_cluster::{join_bounded, message};
 use olm_core::error::{Chain, plain};
 
-/// Lists under way at the same time.
-const AT_ONCE: usize = 8;
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
@@ -118,11 +115,8 @@ pub(crate) async fn of_extensions(
         let selector = &selector;
         async move { (resource, all(&api, selector).await) }
     });
-    // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-    let lists: Vec<_> = lists.collect();
-    let listed: Vec<_> = stream::iter(lists).buffered(AT_ONCE).collect().await;
     let (mut found, mut unread) = (Vec::new(), Vec::new());
-    for (resource, listed) in listed {
+    for (resource, listed) in join_bounded(lists.collect()).await {
         match listed {
             Ok(mut objects) => {
                 objects.retain(|object| !object.labels().contains_key(label::REVISION_NAME));

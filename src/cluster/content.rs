@@ -1,7 +1,6 @@
 //! The content of a revision: inline objects and those in Secrets.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -44,20 +43,14 @@ pub struct RefError {
 }
 
 /// Why content in a Secret cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefCause {
     /// It does not exist, or is not the content of a revision: a retry does not help.
+    #[error("{0}")]
     Lost(String),
     /// The Secret could not be read, but may exist.
+    #[error("{0}")]
     Unread(String),
-}
-
-impl fmt::Display for RefCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost(text) | Self::Unread(text) => f.write_str(text),
-        }
-    }
 }
 
 impl Content {
