@@ -193,6 +193,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
     const SOON: Duration = Duration::from_millis(50);
 
@@ -291,14 +292,11 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), asked);
     }
 
-    #[rstest]
-    #[case::service(
-        "/api/v1/namespaces/olmv1-system/services/https:catalogd-service:443/proxy/catalogs/red/api/v1/all",
-        Some("Service olmv1-system/catalogd-service")
-    )]
-    #[case::services("/api/v1/namespaces/n/services/a", None)]
-    #[case::catalogs("/apis/olm.operatorframework.io/v1/clustercatalogs", None)]
-    fn who_does_not_answer_is_known_by_the_path(#[case] path: &str, #[case] want: Option<&str>) {
-        assert_eq!(proxied(&path.parse().unwrap()).as_deref(), want);
+    #[test]
+    fn who_does_not_answer_is_known_by_the_path() {
+        type Case = (String, Option<String>);
+        for (name, (path, want)) in cases::<Case>("who_does_not_answer_is_known_by_the_path") {
+            assert_eq!(proxied(&path.parse().unwrap()), want, "{name}");
+        }
     }
 }

@@ -82,7 +82,6 @@ type Kept = BTreeMap<String, (String, Arc<OnceCell<Arc<Shelf>>>)>;
 type Shelf = BTreeMap<String, Vec<Meta>>;
 
 /// A Service of the cluster, and the URL path on it.
-#[derive(Debug, PartialEq, Eq)]
 struct Service {
     namespace: String,
     /// Scheme, name and port in the form the API server's proxy takes.
@@ -266,7 +265,7 @@ impl CatalogTransport {
     }
 
     /// Returns a client that trusts the CA which the controller publishes, if the caller may read it.
-    async fn published(&self) -> Option<&reqwest::Client> {
+    pub(super) async fn published(&self) -> Option<&reqwest::Client> {
         let read_in = |namespace: &str| {
             let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
             async move {
@@ -373,51 +372,16 @@ fn ok(status: StatusCode, text: String) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::service(
-        "https://catalogd-service.olmv1-system.svc/catalogs/red/api/v1/metas?package=p",
-        Some(("olmv1-system", "https:catalogd-service:443", "/catalogs/red/api/v1/metas?package=p"))
-    )]
-    #[case::with_domain_and_port(
-        "http://c.n.svc.cluster.local:8080/x",
-        Some(("n", "http:c:8080", "/x"))
-    )]
-    #[case::loopback("https://127.0.0.1:4000/catalogs/red", None)]
-    #[case::outside("https://catalogs.example.com/catalogs/red", None)]
-    fn services_are_reached_through_the_api_server(
-        #[case] url: &str,
-        #[case] want: Option<(&str, &str, &str)>,
-    ) {
-        let want = want.map(|(namespace, reference, path)| Service {
-            namespace: namespace.to_owned(),
-            reference: reference.to_owned(),
-            path: path.to_owned(),
-        });
-        assert_eq!(Service::of(&url.parse().unwrap()), want);
-    }
-
-    // Its own process has the catalogs on OpenShift.
-    #[tokio::test]
-    async fn the_published_ca_is_looked_for_wherever_the_controller_may_be() {
-        let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            seen.lock().unwrap().push(request.uri().path().to_owned());
-            let answer = http::Response::builder().status(404).body(Body::empty());
-            std::future::ready(answer)
-        });
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-        let client = Client::new(service, "default");
-        let transport = CatalogTransport::new(client, &access, &settings).unwrap();
-        assert!(transport.published().await.is_none());
-        let of = |namespace| format!("/api/v1/namespaces/{namespace}/configmaps/olm-serving-ca");
-        let want = ["olmv1-system", "openshift-operator-controller", "openshift-catalogd"].map(of);
-        assert_eq!(*asked.lock().unwrap(), want);
+    #[test]
+    fn services_are_reached_through_the_api_server() {
+        type Case = (String, Option<String>);
+        for (name, (url, want)) in cases::<Case>("services_are_reached_through_the_api_server") {
+            let found = Service::of(&url.parse().unwrap());
+            assert_eq!(found.as_ref().map(Service::proxy_path), want, "{name}");
+        }
     }
 
     #[test]

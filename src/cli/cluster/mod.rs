@@ -512,22 +512,20 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::typo("lmap", Some("did you mean \"lamp\"?"))]
-    #[case::case("LAMP", Some("did you mean \"lamp\"?"))]
-    #[case::package(
-        "lamp-operator",
-        Some("ClusterExtension \"lamp\" installs package \"lamp-operator\"")
-    )]
-    #[case::unlike("quay", None)]
-    fn a_name_that_no_extension_has(#[case] name: &str, #[case] want: Option<&str>) {
+    #[test]
+    fn a_name_that_no_extension_has() {
         let all = [("lamp", "lamp-operator"), ("lantern", "lantern")].map(|(name, package)| {
             serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"namespace": "n",
                 "source": {"sourceType": "Catalog", "catalog": {"packageName": package}}}}))
             .unwrap()
         });
-        assert_eq!(alike(name, &all).as_deref(), want);
+        for (case, (name, want)) in
+            cases::<(String, Option<String>)>("a_name_that_no_extension_has")
+        {
+            assert_eq!(alike(&name, &all), want, "{case}");
+        }
     }
 
     enum Ask {
@@ -551,6 +549,14 @@ mod tests {
         most: usize,
     }
 
+    impl Asked {
+        fn begin(&mut self, path: String) {
+            self.paths.push(path);
+            self.open += 1;
+            self.most = self.most.max(self.open);
+        }
+    }
+
     /// Returns a cluster with two catalogs, whose server has nothing else.
     fn cluster() -> (Cluster, Arc<Mutex<Asked>>) {
         let asked = Arc::new(Mutex::new(Asked::default()));
@@ -559,22 +565,12 @@ mod tests {
             let seen = Arc::clone(&seen);
             async move {
                 let path = request.uri().path().to_owned();
-                let (code, answer) = if path.ends_with("/clustercatalogs") {
-                    let items = json!([catalog("a"), catalog("b")]);
-                    (200, json!({"metadata": {}, "items": items}))
-                } else {
-                    (
-                        404,
-                        json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-                        "status": "Failure", "message": "no", "reason": "NotFound", "code": 404}),
-                    )
-                };
-                {
-                    let mut seen = seen.lock().unwrap();
-                    seen.paths.push(path);
-                    seen.open += 1;
-                    seen.most = seen.most.max(seen.open);
-                }
+                let missing = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Failure", "message": "no", "reason": "NotFound", "code": 404});
+                let catalogs = json!({"metadata": {}, "items": [catalog("a"), catalog("b")]});
+                let is_list = path.ends_with("/clustercatalogs");
+                let (code, answer) = if is_list { (200, catalogs) } else { (404, missing) };
+                seen.lock().unwrap().begin(path);
                 for _ in 0..100 {
                     tokio::task::yield_now().await;
                 }
@@ -601,6 +597,17 @@ mod tests {
             |name: &str| asked.paths.iter().any(|it| it.contains(&format!("/catalogs/{name}/")));
         assert!(of("a") && !of("b"), "{:?}", asked.paths);
     }
+
+    // Its own process has the catalogs on OpenShift.
+    #[tokio::test]
+    async fn the_published_ca_is_looked_for_wherever_the_controller_may_be() {
+        let (cluster, asked) = cluster();
+        assert!(cluster.transport.published().await.is_none());
+        let of = |namespace| format!("/api/v1/namespaces/{namespace}/configmaps/olm-serving-ca");
+        let want = ["olmv1-system", "openshift-operator-controller", "openshift-catalogd"].map(of);
+        assert_eq!(asked.lock().unwrap().paths, want);
+    }
+
     #[rstest]
     #[case::packages(Ask::Packages, 2)]
     #[case::whole_catalogs(Ask::Whole, 2)]

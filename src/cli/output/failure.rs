@@ -150,118 +150,60 @@ fn refused(code: u16, message: &str) -> Option<&'static str> {
 mod tests {
     use anyhow::Context as _;
     use kube::core::Status;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md U21
-    #[rstest]
-    #[case::kinds(
-        404,
-        "the server could not find the requested resource",
-        3,
-        "this cluster does not serve olm.operatorframework.io/v1"
-    )]
-    #[case::object(404, "clusterextensions \"a\" not found", 1, "reading: ")]
-    #[case::read(
-        403,
-        "clusterextensions.olm.operatorframework.io is forbidden: User \"dana\" cannot list resource \
-         \"clusterextensions\" in API group \"olm.operatorframework.io\" at the cluster scope",
-        3,
-        "you may not list clusterextensions"
-    )]
-    #[case::write(403, "x is forbidden: User \"dana\" cannot patch resource \"x\"", 1, "reading: ")]
-    fn what_could_not_be_asked_is_not_known(
-        #[case] code: u16,
-        #[case] message: &str,
-        #[case] outcome: u8,
-        #[case] text: &str,
-    ) {
+    fn answered(code: u16, message: &str) -> Failure {
         let status = Status::failure(message, "R").with_code(code).boxed();
         let error = Err::<(), _>(kube::Error::Api(status)).context("reading");
-        let failure = Failure::of(&error.unwrap_err());
-        let want = if outcome == 3 { Outcome::Unknown } else { Outcome::Failed };
-        assert_eq!(failure.outcome, want);
-        assert!(failure.text.starts_with(text), "{}", failure.text);
-        assert_eq!(failure.hint.is_some(), outcome == 3);
-        assert_eq!(failure.text.matches(message).count(), usize::from(outcome == 1));
+        Failure::of(&error.unwrap_err())
+    }
+
+    // plugin.md U21
+    #[test]
+    fn what_could_not_be_asked_is_not_known() {
+        type Case = (u16, String, u8, String);
+        for (name, case) in cases::<Case>("what_could_not_be_asked_is_not_known") {
+            let (code, message, outcome, text) = case;
+            let failure = answered(code, &message);
+            let want = if outcome == 3 { Outcome::Unknown } else { Outcome::Failed };
+            assert_eq!(failure.outcome, want, "{name}");
+            assert!(failure.text.starts_with(&text), "{name}: {}", failure.text);
+            assert_eq!(failure.hint.is_some(), outcome == 3, "{name}");
+            let times = failure.text.matches(&message).count();
+            assert_eq!(times, usize::from(outcome == 1), "{name}");
+        }
     }
 
     // plugin.md 1.3
-    #[rstest]
-    #[case::unauthorized(401)]
-    #[case::too_many_requests(429)]
-    #[case::internal(500)]
-    #[case::unavailable(503)]
-    fn what_was_not_answered_is_not_known(#[case] code: u16) {
-        let status = Status::failure("later", "R").with_code(code).boxed();
-        let failure = Failure::of(&kube::Error::Api(status).into());
-        assert_eq!((failure.text.as_str(), failure.outcome), ("later", Outcome::Unknown));
-        assert_eq!(failure.hint.as_deref(), (code == 401).then_some(LOGIN));
+    #[test]
+    fn what_was_not_answered_is_not_known() {
+        for code in [401, 429, 500, 503] {
+            let failure = answered(code, "later");
+            assert_eq!((&*failure.text, failure.outcome), ("reading: later", Outcome::Unknown));
+            assert_eq!(failure.hint.as_deref(), (code == 401).then_some(LOGIN), "{code}");
+        }
     }
 
-    #[rstest]
-    #[case::ours(
-        "clustercatalogs.olm.operatorframework.io is forbidden: User \"dana\" cannot list resource \
-         \"clustercatalogs\" in API group \"olm.operatorframework.io\" at the cluster scope",
-        Some(VIEWER)
-    )]
-    #[case::not_in_the_viewer_role(
-        "leases.coordination.k8s.io \"a\" is forbidden: User \"dana\" cannot list resource \"leases\" \
-         in API group \"coordination.k8s.io\" at the cluster scope",
-        Some(ADMIN)
-    )]
-    #[case::kind_of_an_earlier_upstream(
-        "clusterextensionrevisions.olm.operatorframework.io is forbidden: User \"dana\" cannot list \
-         resource \"clusterextensionrevisions\" in API group \"olm.operatorframework.io\" at the cluster \
-         scope",
-        Some(ADMIN)
-    )]
-    #[case::no_connection(
-        "no connection to the API server https://a:6443: Connection refused",
-        None
-    )]
-    fn a_role_is_named_only_where_it_helps(#[case] message: &str, #[case] want: Option<&str>) {
-        assert_eq!(Failure::way_out(message).as_deref(), want);
+    #[test]
+    fn a_role_is_named_only_where_it_helps() {
+        type Case = (String, Option<String>);
+        for (name, (message, want)) in cases::<Case>("a_role_is_named_only_where_it_helps") {
+            assert_eq!(Failure::way_out(&message), want, "{name}");
+        }
     }
 
     // plugin.md 1.3
-    #[rstest]
-    #[case::right(
-        "clusterextensions.olm.operatorframework.io \"a\" is forbidden: User \"dana\" cannot patch \
-         resource \"clusterextensions\" in API group \"olm.operatorframework.io\" at the cluster scope",
-        Some(INSTALLER)
-    )]
-    #[case::right_without_role(
-        "clustercatalogs.olm.operatorframework.io \"a\" is forbidden: User \"dana\" cannot patch \
-         resource \"clustercatalogs\" in API group \"olm.operatorframework.io\" at the cluster scope",
-        Some(NO_ROLE)
-    )]
-    #[case::policy(
-        "clusterextensions.olm.operatorframework.io \"a\" is forbidden: ValidatingAdmissionPolicy \
-         'p' with binding 'b' denied request: user \"dana\" may not use service account \"n/a\"",
-        Some(ACCOUNT)
-    )]
-    #[case::approval(
-        "clusterextensions.olm.operatorframework.io \"a\" is forbidden: ValidatingAdmissionPolicy \
-         'p' with binding 'b' denied request: user \"dana\" may not approve versions of \
-         ClusterExtension \"a\": grant verb \"approve\" on clusterextensions",
-        Some(APPROVER)
-    )]
-    #[case::another_policy(
-        "x is forbidden: ValidatingAdmissionPolicy 'p' denied request: no",
-        None
-    )]
-    #[case::another("deployments.apps is forbidden: User \"dana\" cannot patch it", None)]
-    fn a_refused_write_is_one_sentence_and_names_the_way_out(
-        #[case] message: &str,
-        #[case] hint: Option<&str>,
-    ) {
-        let status = Status::failure(message, "Forbidden").with_code(403).boxed();
-        let error = Err::<(), _>(kube::Error::Api(status)).context("changing ClusterExtension a");
-        let failure = Failure::of(&error.unwrap_err());
-        assert_eq!(failure.text, format!("changing ClusterExtension a: {message}"));
-        assert_eq!(failure.hint.as_deref(), hint);
+    #[test]
+    fn a_refused_write_is_one_sentence_and_names_the_way_out() {
+        type Case = (String, Option<String>);
+        let test = "a_refused_write_is_one_sentence_and_names_the_way_out";
+        for (name, (message, hint)) in cases::<Case>(test) {
+            let failure = answered(403, &message);
+            assert_eq!(failure.text, format!("reading: {message}"), "{name}");
+            assert_eq!(failure.hint, hint, "{name}");
+        }
     }
 
     #[test]

@@ -110,53 +110,50 @@ fn lines(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn written(rows: &[&[&str]], limit: Option<usize>) -> String {
+        let mut table = Table::new(rows[0]);
+        for row in &rows[1..] {
+            table.row(row.iter().map(|cell| (*cell).to_owned()).collect());
+        }
+        let mut out = Vec::new();
+        table.write_within(limit, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(&["VERSION", "IN"]);
-        table.row(vec!["1.0.0".to_owned(), "yes".to_owned()]);
-        table.row(vec!["1.0.0-alpha".to_owned(), "no".to_owned()]);
-        let mut out = Vec::new();
-        table.write(&mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(text, "VERSION      IN\n1.0.0        yes\n1.0.0-alpha  no\n");
+        let rows: [&[&str]; 3] = [&["VERSION", "IN"], &["1.0.0", "yes"], &["1.0.0-alpha", "no"]];
+        let want = "VERSION      IN\n1.0.0        yes\n1.0.0-alpha  no\n";
+        assert_eq!(written(&rows, None), want);
     }
 
     #[test]
     fn a_branch_of_a_tree_stays_at_its_depth() {
-        assert_eq!(
-            lines("  configmap light/lamp-settings", 24),
-            ["  configmap", "  light/lamp-settings"]
-        );
+        let want = ["  configmap", "  light/lamp-settings"];
+        assert_eq!(lines("  configmap light/lamp-settings", 24), want);
     }
 
     // plugin.md 1.3
     #[test]
     fn a_table_fits_the_terminal_and_loses_nothing() {
-        let mut table = Table::new(&["NAME", "VERSIONS", "DESCRIPTION"]);
-        let cells = ["lamp", "1.2.0,1.1.0,1.0.0", "Turns lamps on, and off again"];
-        table.row(cells.map(str::to_owned).into());
-        let within = |limit| {
-            let mut out = Vec::new();
-            table.write_within(Some(limit), &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let rows: [&[&str]; 2] = [
+            &["NAME", "VERSIONS", "DESCRIPTION"],
+            &["lamp", "1.2.0,1.1.0,1.0.0", "Turns lamps on, and off again"],
+        ];
         let text = [
             "NAME  VERSIONS       DESCRIPTION",
             "lamp  1.2.0,1.1.0,   Turns lamps",
             "      1.0.0          on, and off",
             "                     again",
         ];
-        assert_eq!(within(34).lines().collect::<Vec<_>>(), text);
-        assert!(within(60).lines().all(|line| line.chars().count() <= 60));
-        assert_eq!(within(80).lines().count(), 2);
+        assert_eq!(written(&rows, Some(34)).lines().collect::<Vec<_>>(), text);
+        assert!(written(&rows, Some(60)).lines().all(|line| line.chars().count() <= 60));
+        assert_eq!(written(&rows, Some(80)).lines().count(), 2);
     }
 
     #[test]
     fn the_lines_of_a_cell_become_one() {
-        let mut table = Table::new(&["A", "B"]);
-        table.row(vec!["a\nb".to_owned(), "errors:\n  - c\n  - d".to_owned()]);
-        let mut out = Vec::new();
-        table.write_within(None, &mut out).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "A     B\na; b  errors: - c; - d\n");
+        let rows: [&[&str]; 2] = [&["A", "B"], &["a\nb", "errors:\n  - c\n  - d"]];
+        assert_eq!(written(&rows, None), "A     B\na; b  errors: - c; - d\n");
     }
 }

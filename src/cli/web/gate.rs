@@ -128,29 +128,18 @@ fn random() -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn refused(address: &str, host: &str) -> Option<StatusCode> {
-        let gate = Gate::new(address.parse().unwrap()).unwrap();
-        let request = http::Request::get(format!("{}/", gate.base())).header(header::HOST, host);
-        let request = request.body(axum::body::Body::empty()).unwrap();
-        gate.refusal(&request).map(|answer| answer.status())
-    }
+    use crate::fixture::cases;
 
     // plugin.md U78
     #[test]
     fn port_80_need_not_be_named() {
-        let misdirected = Some(StatusCode::MISDIRECTED_REQUEST);
-        for (address, host, want) in [
-            ("127.0.0.1:80", "127.0.0.1", None),
-            ("127.0.0.1:80", "127.0.0.1:80", None),
-            ("127.0.0.1:80", "localhost", None),
-            ("[::1]:80", "[::1]", None),
-            ("127.0.0.1:80", "evil.example", misdirected),
-            ("127.0.0.1:80", "127.0.0.1:8080", misdirected),
-            ("127.0.0.1:8080", "127.0.0.1", misdirected),
-            ("127.0.0.1:8080", "localhost", misdirected),
-        ] {
-            assert_eq!(refused(address, host), want, "{host} at {address}");
+        type Case = (SocketAddr, String, Option<u16>);
+        for (name, (address, host, want)) in cases::<Case>("port_80_need_not_be_named") {
+            let gate = Gate::new(address).unwrap();
+            let request = http::Request::get(format!("{}/", gate.base()));
+            let request = request.header(header::HOST, host).body(axum::body::Body::empty());
+            let refusal = gate.refusal(&request.unwrap());
+            assert_eq!(refusal.map(|answer| answer.status().as_u16()), want, "{name}");
         }
     }
 }

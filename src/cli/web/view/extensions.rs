@@ -217,10 +217,10 @@ struct History {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::cases;
 
     fn page(mut document: Value) -> String {
         document["status"]["name"] = "lamp".into();
@@ -231,19 +231,14 @@ mod tests {
         page.render().unwrap()
     }
 
-    #[rstest]
-    #[case::ready("True", json!("Succeeded"), "<span class=\"good\">✓ ready</span>")]
-    #[case::rolling("False", json!("RollingOut"), "<span class=\"warning\">… RollingOut</span>")]
-    #[case::unseen("Unknown", json!(null), "<span class=\"warning\">… Unknown</span>")]
-    #[case::failed("False", json!("Blocked"), "<span class=\"bad\">✗ Blocked</span>")]
-    fn what_is_under_way_has_not_failed(
-        #[case] status: &str,
-        #[case] reason: Value,
-        #[case] want: &str,
-    ) {
-        let ready = json!({"status": status, "reason": reason, "message": "x"});
-        let page = page(json!({"status": {"ready": ready}}));
-        assert!(page.contains(want), "{page}");
+    #[test]
+    fn what_is_under_way_has_not_failed() {
+        type Case = (String, Value, String);
+        for (name, (status, reason, want)) in cases::<Case>("what_is_under_way_has_not_failed") {
+            let ready = json!({"status": status, "reason": reason, "message": "x"});
+            let page = page(json!({"status": {"ready": ready}}));
+            assert!(page.contains(&want), "{name}: {page}");
+        }
     }
 
     #[test]
