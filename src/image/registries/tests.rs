@@ -172,7 +172,8 @@ fn drop_ins_replace_entries_in_name_order() {
     assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), ["three.io/x:1"]);
     let user = dir.path().join("user");
     std::fs::create_dir(&user).unwrap();
-    let paths = RegistriesPaths { drop_ins: [paths.drop_ins, vec![user.clone()]].concat(), ..paths };
+    let paths =
+        RegistriesPaths { drop_ins: [paths.drop_ins, vec![user.clone()]].concat(), ..paths };
     for (name, want) in [("15.conf", "three.io/x:1"), ("20.conf", "user.io/x:1")] {
         std::fs::write(user.join(name), entry("user.io")).unwrap();
         assert_eq!(images(&Registries::load(&paths).unwrap(), "a.io/x:1"), [want], "{name}");

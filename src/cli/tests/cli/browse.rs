@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{TESTS, asked, kubeconfig, olm, program};
+use serde_json::json;
+
+use super::{TESTS, kubeconfig, olm, program, serve};
 
 const SHOP: &str = "shop=browse/shop.yaml";
 const HOSTILE: &str = "hostile=browse/hostile.yaml";
@@ -127,6 +129,19 @@ fn attributes(tag: &str) -> Element {
     (name.to_owned(), found)
 }
 
+/// Checks that nothing on a page runs, and that its elements have no style of their own.
+fn harmless(path: &str, elements: &[Element]) {
+    for (name, attributes) in elements {
+        let never = ["script", "iframe", "style", "object", "base"];
+        assert!(!never.contains(&name.as_str()), "{name} of {path}");
+        for (key, value) in attributes {
+            assert!(!key.starts_with("on") && key != "style", "{key} of {name} of {path}");
+            let runs = ["javascript:", "data:"].iter().any(|scheme| value.starts_with(scheme));
+            assert!(!runs, "{value} of {name} of {path}");
+        }
+    }
+}
+
 /// Follows every link from the first page on; returns the pages by path.
 fn crawl(page: &Page) -> BTreeMap<String, String> {
     let mut open = vec!["/".to_owned()];
@@ -210,13 +225,9 @@ fn every_page_is_sound_and_every_link_leads_somewhere() {
         for once in ["h1", "main", "nav"] {
             assert_eq!(named(once), 1, "{once} of {path}");
         }
-        for never in ["script", "iframe", "style", "object", "base"] {
-            assert_eq!(named(never), 0, "{never} of {path}");
-        }
+        harmless(path, &elements);
         let mut ids = BTreeSet::new();
         for (name, attributes) in &elements {
-            let inline = attributes.keys().find(|key| key.starts_with("on") || *key == "style");
-            assert_eq!(inline, None, "{name} of {path}");
             assert!(name != "img" || attributes.contains_key("alt"), "{path}");
             assert!(name != "th" || attributes.contains_key("scope"), "{path}");
             let id = attributes.get("id");
@@ -297,7 +308,7 @@ fn hostile_text_is_shown_as_text() {
     let folder = tempfile::tempdir().unwrap();
     let long = folder.path().join("long.yaml");
     let name = "n".repeat(1_000_000);
-    let text = serde_json::json!({"schema": "olm.package", "name": name, "defaultChannel": name,
+    let text = json!({"schema": "olm.package", "name": name, "defaultChannel": name,
         "description": "d".repeat(10_000_000)});
     std::fs::write(&long, text.to_string()).unwrap();
     let page = offline(&[HOSTILE, &format!("long={}", long.display())]);
@@ -309,15 +320,8 @@ fn hostile_text_is_shown_as_text() {
     let evil = links.iter().find(|it| it.contains("/package/hostile/evil")).unwrap();
     let evil = evil.strip_prefix(&page.base).unwrap().to_owned();
     let text = page.page(&evil);
-    for (name, attributes) in elements(&list).into_iter().chain(elements(&text)) {
-        assert!(!["script", "iframe", "style", "object"].contains(&name.as_str()));
-        let handler = attributes.keys().find(|key| key.starts_with("on") || *key == "style");
-        assert_eq!(handler, None);
-        let link = attributes.get("href").into_iter().chain(attributes.get("src"));
-        for link in link {
-            assert!(!link.starts_with("javascript:") && !link.starts_with("data:"), "{link}");
-        }
-    }
+    harmless("/packages", &elements(&list));
+    harmless(&evil, &elements(&text));
     assert!(!text.contains('\u{202e}') && !list.contains('\u{202e}'));
     assert!(!list.contains('\u{1b}'));
     assert!(text.contains("<small>(evil.example)</small>"), "links show their host");
@@ -372,20 +376,27 @@ fn listed(page: &Page, query: &str) -> Vec<String> {
     names.collect()
 }
 
+/// Returns the blobs of a package with one bundle of this version.
+fn package(name: &str, version: &str) -> String {
+    let version = json!({"packageName": name, "version": version});
+    let blobs = [
+        json!({"schema": "olm.package", "name": name, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": name, "name": "stable",
+            "entries": [{"name": format!("{name}.v1")}]}),
+        json!({"schema": "olm.bundle", "package": name, "name": format!("{name}.v1"),
+            "image": "r.example.com/a:1",
+            "properties": [{"type": "olm.package", "value": version}]}),
+    ];
+    blobs.iter().map(|blob| format!("---\n{blob}\n")).collect()
+}
+
 // plugin.md 4, U25
 #[test]
 fn packages_are_listed_by_category_and_by_what_can_be_installed() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = folder.path().join("catalog.yaml");
-    let version = r#"{"type": "olm.package", "value": {"packageName": "anvil", "version": "one"}}"#;
-    let anvil = format!(
-        "---\nschema: olm.package\nname: anvil\ndefaultChannel: stable\n\
-         ---\nschema: olm.channel\npackage: anvil\nname: stable\nentries: [{{name: anvil.v1.0.0}}]\n\
-         ---\nschema: olm.bundle\npackage: anvil\nname: anvil.v1.0.0\nimage: r.example.com/a:1\n\
-         properties: [{version}]\n"
-    );
     let shop = std::fs::read_to_string(format!("{TESTS}/browse/shop.yaml")).unwrap();
-    std::fs::write(&catalog, shop + &anvil).unwrap();
+    std::fs::write(&catalog, shop + &package("anvil", "one")).unwrap();
     let flag = format!("shop={}", catalog.display());
     let page = offline(&[&flag]);
     for (query, want) in [
@@ -415,7 +426,7 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
     let all = search(&["anvil", "--installable"]);
     assert_eq!(all["packages"][0]["installable"], false, "programs see why");
     let found = search(&["orchard"])["packages"][0].take();
-    assert_eq!(found["categories"], serde_json::json!(["Developer Tools"]));
+    assert_eq!(found["categories"], json!(["Developer Tools"]));
     assert_eq!(found["deprecated"][0]["what"], "package");
 }
 
@@ -423,43 +434,33 @@ fn packages_are_listed_by_category_and_by_what_can_be_installed() {
 fn every_card_has_a_version_and_long_lists_have_pages() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = folder.path().join("catalog.yaml");
-    let blobs = (0..70).map(|at| {
-        let name = format!("anvil-{at}");
-        let version =
-            format!(r#"{{"type": "olm.package", "value": {{"packageName": "{name}", "version": "1.0.0"}}}}"#);
-        format!(
-            "---\nschema: olm.package\nname: {name}\ndefaultChannel: stable\n\
-             ---\nschema: olm.channel\npackage: {name}\nname: stable\nentries: [{{name: {name}.v1}}]\n\
-             ---\nschema: olm.bundle\npackage: {name}\nname: {name}.v1\nimage: r.example.com/a:1\n\
-             properties: [{version}]\n"
-        )
-    });
+    let blobs = (0..133).map(|at| package(&format!("anvil-{at}"), "1.0.0"));
     std::fs::write(&catalog, blobs.collect::<String>()).unwrap();
     let page = offline(&[&format!("shop={}", catalog.display())]);
-    for (query, cards, turn) in [("", 60, "?page=2"), ("?page=2", 10, "/packages\">‹ Previous")] {
+    for (query, cards, turns) in [
+        ("?q=anvil", 60, &["?q=anvil&#38;page=2\">Next ›"][..]),
+        ("?q=anvil&page=2", 60, &["/packages?q=anvil\">‹ Previous", "&#38;page=3\">Next ›"]),
+        ("?page=3", 13, &["?page=2\">‹ Previous"]),
+        ("?page=999", 13, &["?page=2\">‹ Previous"]),
+        ("?page=x", 60, &["?page=2\">Next ›"]),
+    ] {
         let text = page.page(&format!("/packages{query}"));
         assert_eq!(text.matches("<span class=\"number\">1.0.0</span>").count(), cards, "{text}");
-        assert!(text.contains(turn) && !text.contains("<span>shop</span>"), "{text}");
+        assert!(turns.iter().all(|turn| text.contains(turn)), "{query}: {text}");
+        assert_eq!(text.matches(['‹', '›']).count(), turns.len(), "{query}: {text}");
+        assert!(!text.contains("<span>shop</span>"), "{query}: {text}");
     }
 }
 
 // plugin.md U81: what `catalog lint` says of a catalog named by its URL
 #[test]
 fn findings_of_a_catalog_that_is_served() {
-    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/catalogs/shop", server.local_addr().unwrap());
-    std::thread::spawn(move || {
+    let server = serve(|_, path| {
+        assert_eq!(path, "/catalogs/shop/api/v1/all");
         let line = r#"{"schema":"olm.package","name":"Tea Pot","defaultChannel":"none"}"#;
-        for stream in server.incoming() {
-            let mut stream = stream.unwrap();
-            assert_eq!(asked(&stream), "GET /catalogs/shop/api/v1/all HTTP/1.1");
-            let length = line.len();
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{line}"
-            );
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
+        (200, line.to_owned())
     });
+    let url = format!("http://{server}/catalogs/shop");
     let page = offline(&[&url]);
     let text = page.page("/catalog/shop");
     assert!(text.contains("all.jsonl"), "{text}");
@@ -477,8 +478,10 @@ fn the_install_command_names_the_catalog_where_others_have_the_package() {
     let text = offline(&[SHOP]).page("/package/shop/cistern-operator?channel=legacy");
     assert!(text.contains("cistern-operator -n NAMESPACE --channel legacy</pre>"), "{text}");
     assert!(text.contains("<span class=\"number\">1.5.0</span>"), "{text}");
-    let one_of_two = command(&offline(&[SHOP, "other=browse/shop.yaml"]));
-    assert_eq!(one_of_two, "cistern-operator -n NAMESPACE --catalog shop");
+    let two = offline(&[SHOP, "other=browse/shop.yaml"]);
+    assert_eq!(command(&two), "cistern-operator -n NAMESPACE --catalog shop");
+    // Cards name it, too.
+    assert!(two.page("/packages").contains("<span>shop</span>"));
 }
 
 /// Returns the document that a verb prints.

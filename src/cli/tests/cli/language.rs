@@ -1,12 +1,13 @@
 //! What every command has in common (plugin.md 1.3).
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::thread;
 
-use super::{asked, outcome, program};
+use serde_json::json;
+
+use super::{outcome, program, serve};
 
 const TEAPOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph/teapot.yaml");
 const LAMP: &str =
@@ -54,7 +55,8 @@ const CATALOG: &str = "{\"schema\":\"olm.package\",\"name\":\"pot\"}\n";
 /// Accepts a request for the catalog, and answers with its length and its beginning.
 fn begun(server: &TcpListener) -> TcpStream {
     let (mut connection, _) = server.accept().unwrap();
-    asked(&connection);
+    let mut head = BufReader::new(connection.try_clone().unwrap()).lines();
+    assert!(head.any(|line| line.unwrap().is_empty()));
     let length = CATALOG.len();
     write!(
         connection,
@@ -128,32 +130,17 @@ fn what_takes_long_shows_how_far_it_is() {
     assert_eq!(String::from_utf8(soon.wait_with_output().unwrap().stderr).unwrap(), "");
 }
 
-/// Serves one response to one request and returns the request.
-fn serve_once(body: &'static str) -> (String, thread::JoinHandle<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/catalogs/red", listener.local_addr().unwrap());
-    let served = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let asked = asked(&stream);
-        let length = body.len();
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        )
-        .unwrap();
-        asked
-    });
-    (url, served)
-}
-
 #[test]
 fn resolve_asks_a_catalog_server() {
-    let (url, served) = serve_once(
-        r#"{"schema":"olm.bundle","package":"kettle","name":"kettle.v3","image":"i","properties":[{"type":"olm.package","value":{"packageName":"kettle","version":"3.0.0"}}]}
-"#,
-    );
+    let version = json!({"packageName": "kettle", "version": "3.0.0"});
+    let bundle = json!({"schema": "olm.bundle", "package": "kettle", "name": "kettle.v3",
+        "image": "i", "properties": [{"type": "olm.package", "value": version}]});
+    let server = serve(move |_, path| match path {
+        "/catalogs/red/api/v1/all" => (200, bundle.to_string()),
+        _ => (404, String::new()),
+    });
+    let url = format!("http://{server}/catalogs/red");
     let answer = outcome(&mut program(["resolve", "--package", "kettle", "--from", &url]));
-    assert_eq!(served.join().unwrap(), "GET /catalogs/red/api/v1/all HTTP/1.1");
     let table = "BUNDLE     VERSION  CATALOG  IMAGE\nkettle.v3  3.0.0    red      i\n";
     assert_eq!(answer, (0, table.to_owned(), String::new()));
 }

@@ -11,10 +11,11 @@ mod terminal;
 mod version;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use olm_test::plugin::checked;
 use serde_json::json;
@@ -52,10 +53,40 @@ fn kubeconfig(folder: &Path, server: impl std::fmt::Display) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Reads the head of a request, and returns its first line.
-fn asked(connection: &TcpStream) -> String {
-    let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    assert!(lines.any(|line| line.unwrap().is_empty()));
-    first
+/// Serves what `answer` says to a method and a path, a status and a body, until the tests end.
+fn serve(answer: impl Fn(&str, &str) -> (u16, String) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let answer = answer.clone();
+            thread::spawn(move || served(connection.unwrap(), answer));
+        }
+    });
+    address
+}
+
+fn served(mut connection: TcpStream, answer: impl Fn(&str, &str) -> (u16, String)) {
+    let mut asked = BufReader::new(connection.try_clone().unwrap());
+    let (mut first, mut length) = (String::new(), 0);
+    asked.read_line(&mut first).unwrap();
+    loop {
+        let mut line = String::new();
+        if asked.read_line(&mut line).unwrap_or(0) <= 2 {
+            break;
+        }
+        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = told.trim().parse().unwrap();
+        }
+    }
+    let _ = asked.take(length).read_to_end(&mut Vec::new());
+    let mut words = first.split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (code, body) = answer(method, path);
+    let length = body.len();
+    let _ = write!(
+        connection,
+        "HTTP/1.1 {code} Answer\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
 }

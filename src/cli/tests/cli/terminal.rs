@@ -2,13 +2,11 @@
 //! command it.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{kubeconfig, outcome, program};
+use super::{kubeconfig, outcome, program, serve};
 
 /// Clears the screen, sets the title, and does so in one character.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\r\u{1}\u{8}";
@@ -36,67 +34,30 @@ fn extension() -> Value {
 
 /// Answers as an API server of which somebody may read one extension, its Events and its revisions, of
 /// which there are none, and nothing else.
-fn answer(method: &str, path: &str) -> (u16, Value) {
+fn answer(method: &str, path: &str) -> (u16, String) {
     let path = path.split('?').next().unwrap_or_default();
     let list = |items: Vec<Value>| {
-        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"},
-            "items": items})
+        let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"},
+            "items": items});
+        (200, list.to_string())
     };
     if method == "GET" && path.ends_with("/clusterextensions/e") {
-        return (200, extension());
+        return (200, extension().to_string());
     }
     if method == "GET" && path.ends_with("/clusterextensions") {
-        return (200, list(vec![extension()]));
+        return list(vec![extension()]);
     }
     if method == "GET" && path.ends_with("/clusterobjectsets") {
-        return (200, list(Vec::new()));
+        return list(Vec::new());
     }
     if method == "GET" && path.ends_with("/events") {
         let event = json!({"metadata": {}, "involvedObject": {}, "reason": HOSTILE,
             "message": HOSTILE, "type": "Warning"});
-        return (200, list(vec![event]));
+        return list(vec![event]);
     }
     let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "reason": "Forbidden", "code": 403, "message": format!("webhook says {HOSTILE}")});
-    (403, refusal)
-}
-
-fn served(mut connection: TcpStream) {
-    let mut asked = BufReader::new(connection.try_clone().unwrap());
-    let (mut first, mut length) = (String::new(), 0);
-    asked.read_line(&mut first).unwrap();
-    loop {
-        let mut line = String::new();
-        if asked.read_line(&mut line).unwrap_or(0) <= 2 {
-            break;
-        }
-        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = told.trim().parse().unwrap();
-        }
-    }
-    let _ = asked.take(length).read_to_end(&mut Vec::new());
-    let mut words = first.split(' ');
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (code, body) = answer(method, path);
-    let body = body.to_string();
-    let length = body.len();
-    let _ = write!(
-        connection,
-        "HTTP/1.1 {code} Answer\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n{body}"
-    );
-}
-
-/// Starts the API server, and returns a kubeconfig for it; it ends with the tests.
-fn cluster(folder: &tempfile::TempDir) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            std::thread::spawn(move || served(connection.unwrap()));
-        }
-    });
-    kubeconfig(folder.path(), server)
+    (403, refusal.to_string())
 }
 
 fn olm(kubeconfig: &str, arguments: &[&str]) -> (String, String) {
@@ -114,7 +75,7 @@ fn commands(text: &str) -> Vec<char> {
 #[test]
 fn no_verb_lets_text_of_the_cluster_command_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = cluster(&folder);
+    let kubeconfig = kubeconfig(folder.path(), serve(answer));
     for verb in include_str!("verbs.txt").lines() {
         let arguments: Vec<_> = verb.split(' ').collect();
         let (out, errors) = olm(&kubeconfig, &arguments);
