@@ -54,7 +54,7 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
 /// aggregation controller, and a CRD without a placeholder for a CA. A Secret is applied with `stringData`
 /// as `data`, which the API server makes of it: a key that a later version drops would stay in `data`
-/// otherwise. A `ServiceAccount` with pull secrets keeps those that others gave it. `blockOwnerDeletion` is false, so that the service account that applies it needs no right
+/// otherwise. `blockOwnerDeletion` is false, so that the service account that applies it needs no right
 /// on our finalizers.
 ///
 /// Source: applying.md 3.6.
@@ -62,7 +62,6 @@ pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Obj
     let mut object = content.clone();
     object.remove_fields_of_others();
     move_string_data(&mut object);
-    keep_pull_secrets(&mut object, live);
     let metadata = object.metadata_mut();
     let labels = map_in(metadata, "labels");
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
@@ -102,19 +101,6 @@ fn move_string_data(object: &mut Object) {
     object.0.remove("stringData");
     let data = data.into_iter().chain(encoded).collect();
     object.0.insert("data".to_owned(), Value::Object(data));
-}
-
-/// Puts the pull secrets of a live `ServiceAccount` before those that the content adds: the list is applied
-/// as a whole, and whoever adds some to every account, as OpenShift does, would add them again for ever.
-fn keep_pull_secrets(object: &mut Object, live: Option<&Object>) {
-    if (object.api_version(), object.kind()) != ("v1", "ServiceAccount") {
-        return;
-    }
-    let Some(Value::Array(wanted)) = object.0.get_mut("imagePullSecrets") else { return };
-    let live = live.into_iter().flat_map(|live| live.list_at("/imagePullSecrets"));
-    let live: Vec<Value> = live.cloned().collect();
-    wanted.retain(|secret| !live.contains(secret));
-    wanted.splice(..0, live);
 }
 
 /// Returns the owner references of `live`, which another revision controls, and one of `owner`, which

@@ -505,31 +505,6 @@ fn string_data_is_applied_as_data(#[case] given: Value, #[case] want: Value) {
     assert!(is_applied(&secret, &owner(), &desired_object(&secret, &owner(), None)));
 }
 
-// applying.md 3.6: OpenShift adds pull secrets to every account
-#[rstest]
-#[case::added(json!(["theirs"]), json!(["own"]), json!(["theirs", "own"]))]
-#[case::there(json!(["own", "theirs"]), json!(["own"]), json!(["own", "theirs"]))]
-#[case::none_yet(json!(null), json!(["own"]), json!(["own"]))]
-#[case::not_asked_for(json!(["theirs"]), json!(null), json!(null))]
-fn pull_secrets_that_others_gave_an_account_stay(
-    #[case] live: Value,
-    #[case] wanted: Value,
-    #[case] want: Value,
-) {
-    let account = |names: &Value| {
-        let named = |name: &Value| json!({"name": name});
-        let secrets = names.as_array().map(|names| names.iter().map(named).collect::<Vec<_>>());
-        let mut account =
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}});
-        if let Some(secrets) = secrets {
-            account["imagePullSecrets"] = secrets.into();
-        }
-        object(account)
-    };
-    let applied = desired_object(&account(&wanted), &owner(), Some(&account(&live)));
-    assert_eq!(applied.0.get("imagePullSecrets"), account(&want).0.get("imagePullSecrets"));
-}
-
 #[test]
 fn status_changes_leave_the_fingerprint_where_generations_count() {
     let of = |kind: &str, generation: i64, version: &str| {
