@@ -198,7 +198,9 @@ impl Reconciler {
             }
         };
         let generation = readable.meta().generation;
-        let span = tracing::info_span!("reconcile", controller, name, generation);
+        // Not as `name`: in JSON that is the name of the span, and a key that is there twice has a log
+        // collector refuse the line, or drop one of them.
+        let span = tracing::info_span!("reconcile", controller, object = name, generation);
         let started = Instant::now();
         self.metrics.active(controller, 1);
         let ended = work(readable).instrument(span.clone()).await;
@@ -386,9 +388,13 @@ fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult 
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
 
     #[derive(Debug, thiserror::Error)]
     #[error("boom")]
@@ -444,6 +450,41 @@ mod tests {
         #[case] result: ReconcileResult,
     ) {
         assert_eq!(counted::<Failure>(&Ok(next)), result);
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_line_in_json_names_the_object_and_the_span() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().json().flatten_event(true);
+        let subscriber = subscriber.with_writer(move || writer.clone()).finish();
+        let _logged = tracing::subscriber::set_default(subscriber);
+        let client = answering(|_| refusal(404));
+        let reconciler = Reconciler::new("c", "m", client, Metrics::default(), FIRST);
+        let mut catalog = ClusterCatalog::default();
+        catalog.metadata.name = Some("lamps".to_owned());
+        catalog.metadata.generation = Some(3);
+        let guarded = DeserializeGuard(Ok(catalog));
+        let work = |_: &ClusterCatalog| std::future::ready(Ok::<_, Failure>(None));
+        reconciler.attempt(&guarded, work).await.unwrap();
+        let line: Value = serde_json::from_slice(&log.0.lock().unwrap()).unwrap();
+        let span =
+            json!({"name": "reconcile", "controller": "c", "object": "lamps", "generation": 3});
+        assert_eq!((&line["span"], &line["name"]), (&span, &json!("lamps")));
     }
 
     #[test]
