@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use olm_api::API_VERSION;
-use olm_api::keys::{annotation, label};
+use olm_api::keys::{annotation, label, manager};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -54,14 +54,17 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
 /// aggregation controller, and a CRD without a placeholder for a CA. A Secret is applied with `stringData`
 /// as `data`, which the API server makes of it: a key that a later version drops would stay in `data`
-/// otherwise. `blockOwnerDeletion` is false, so that the service account that applies it needs no right
-/// on our finalizers.
+/// otherwise. A ServiceAccount keeps the pull secrets that others have added. `blockOwnerDeletion` is
+/// false, so that the service account that applies it needs no right on our finalizers.
 ///
 /// Source: applying.md 3.6.
 pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
     let mut object = content.clone();
     object.remove_fields_of_others();
     move_string_data(&mut object);
+    if let Some(live) = live {
+        keep_pull_secrets(&mut object, live);
+    }
     let metadata = object.metadata_mut();
     let labels = map_in(metadata, "labels");
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
@@ -101,6 +104,24 @@ fn move_string_data(object: &mut Object) {
     object.0.remove("stringData");
     let data = data.into_iter().chain(encoded).collect();
     object.0.insert("data".to_owned(), Value::Object(data));
+}
+
+/// Adds to the pull secrets of a ServiceAccount those that others have written: only one manager has the
+/// list, and OpenShift writes it again, with a new Secret, for as long as its own is missing.
+fn keep_pull_secrets(object: &mut Object, live: &Object) {
+    let is_account = (object.api_version(), object.kind()) == ("v1", "ServiceAccount");
+    let wanted = object.0.get_mut("imagePullSecrets").and_then(Value::as_array_mut);
+    let Some(wanted) = wanted.filter(|_| is_account) else { return };
+    let is_of_others = |entry: &Value| {
+        entry["manager"] != manager::OBJECTS
+            && entry.pointer("/fieldsV1/f:imagePullSecrets").is_some()
+    };
+    if live.list_at("/metadata/managedFields").any(is_of_others) {
+        let mut kept: Vec<Value> = live.list_at("/imagePullSecrets").cloned().collect();
+        wanted.retain(|secret| !kept.contains(secret));
+        kept.append(wanted);
+        *wanted = kept;
+    }
 }
 
 /// Returns the owner references of `live`, which another revision controls, and one of `owner`, which

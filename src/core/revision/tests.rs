@@ -505,6 +505,32 @@ fn string_data_is_applied_as_data(#[case] given: Value, #[case] want: Value) {
     assert!(is_applied(&secret, &owner(), &desired_object(&secret, &owner(), None)));
 }
 
+// applying.md 3.6: a list that only one manager can have
+#[rstest]
+#[case::of_others(Some("openshift-controller-manager"), &["b-dockercfg-x", "a"], &["b-dockercfg-x", "a"])]
+#[case::missing(Some("openshift-controller-manager"), &["b-dockercfg-x"], &["b-dockercfg-x", "a"])]
+#[case::of_an_earlier_version(Some("olm.operatorframework.io"), &["old", "a"], &["a"])]
+#[case::of_nobody(None, &["old"], &["a"])]
+fn pull_secrets_that_others_have_added_stay(
+    #[case] writer: Option<&str>,
+    #[case] live: &[&str],
+    #[case] want: &[&str],
+) {
+    let account = |names: &[&str]| {
+        let secrets: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+        object(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "b"},
+            "imagePullSecrets": secrets}))
+    };
+    let mut live = account(live);
+    let written = |writer: &str| {
+        json!([{"manager": writer, "operation": "Update",
+        "fieldsV1": {"f:imagePullSecrets": {}}}])
+    };
+    live.metadata_mut().insert("managedFields".to_owned(), writer.map(written).into());
+    let applied = desired_object(&account(&["a"]), &owner(), Some(&live));
+    assert_eq!(applied.0["imagePullSecrets"], account(want).0["imagePullSecrets"]);
+}
+
 #[test]
 fn status_changes_leave_the_fingerprint_where_generations_count() {
     let of = |kind: &str, generation: i64, version: &str| {
