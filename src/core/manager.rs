@@ -6,10 +6,13 @@ use crate::object::Object;
 
 /// Tools that put back what somebody else changes, by how the labels or annotations begin that they
 /// set on their objects.
-const TOOLS: [(&str, &str); 3] = [
+const TOOLS: [(&str, &str); 6] = [
     ("argocd.argoproj.io/", "Argo CD"),
     ("kustomize.toolkit.fluxcd.io/", "Flux"),
     ("helm.toolkit.fluxcd.io/", "Flux"),
+    ("configmanagement.gke.io/", "Config Sync"),
+    ("configsync.gke.io/", "Config Sync"),
+    ("kapp.k14s.io/", "kapp"),
 ];
 
 /// Returns the tool that sets a label or an annotation with this key.

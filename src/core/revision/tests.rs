@@ -323,6 +323,8 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
 #[case::argo_cd(json!({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}), Some("Argo CD"))]
 #[case::flux(json!({"labels": {"helm.toolkit.fluxcd.io/name": "x"},
     "annotations": {"meta.helm.sh/release-name": "x"}}), Some("Flux"))]
+#[case::kapp(json!({"labels": {"kapp.k14s.io/app": "1"}}), Some("kapp"))]
+#[case::config_sync(json!({"annotations": {"configmanagement.gke.io/managed": "enabled"}}), Some("Config Sync"))]
 #[case::helm(json!({"annotations": {"meta.helm.sh/release-name": "x",
     "meta.helm.sh/release-namespace": "n"}}), Some("Helm release n/x"))]
 #[case::classic(json!({"labels": {"olm.owner": "x"}}), Some("OLM Classic"))]
