@@ -40,6 +40,35 @@ impl Pause {
     }
 }
 
+/// The interval in which a revision is woken whose objects never rest.
+const PACE: Duration = Duration::from_secs(2);
+/// The part of it that is spent before that counts: so many intervals are free.
+const AHEAD: Duration = Duration::from_mins(2);
+
+/// How often revisions were woken: until when the wake-ups of each would last at [`PACE`].
+///
+/// Another controller may put back at once whatever is repaired, and neither would ever rest.
+#[derive(Debug, Default)]
+pub(super) struct Paces(HashMap<String, Instant>);
+
+impl Paces {
+    /// Takes those out of `pending` that are woken now.
+    pub(super) fn take_due(&mut self, pending: &mut BTreeSet<String>, now: Instant) -> Vec<String> {
+        self.0.retain(|_, spent| *spent > now);
+        let mut due = Vec::new();
+        pending.retain(|name| {
+            let spent = self.0.entry(name.clone()).or_insert(now);
+            let waits = *spent > now + AHEAD;
+            if !waits {
+                *spent += PACE;
+                due.push(name.clone());
+            }
+            waits
+        });
+        due
+    }
+}
+
 /// The mode of watching a group of objects; its name in metrics is in lower case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
@@ -116,4 +145,31 @@ pub(super) fn is_refusal(err: &kube::Error) -> bool {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // applying.md 3.10
+    #[test]
+    fn a_revision_whose_objects_never_rest_is_woken_now_and_then() {
+        let (mut paces, start) = (Paces::default(), Instant::now());
+        let mut pending = BTreeSet::new();
+        let mut woken = |name: &str, tenths: std::ops::Range<u32>| {
+            let turns = tenths.map(|tenth| {
+                pending.insert(name.to_owned());
+                let due = paces.take_due(&mut pending, start + Duration::from_millis(100) * tenth);
+                due.iter().filter(|due| *due == name).count()
+            });
+            turns.sum::<usize>()
+        };
+        assert_eq!(woken("busy", 0..50), 50, "a rollout is followed closely");
+        assert!((60..80).contains(&(50 + woken("busy", 50..300))));
+        assert_eq!(woken("busy", 300..400), 5);
+        assert_eq!(woken("another", 400..410), 10);
+        assert_eq!(woken("busy", 2000..2050), 50, "it has rested");
+        assert_eq!(woken("another", 10_000..10_001), 1);
+        assert!(paces.0.len() <= 2);
+    }
 }
