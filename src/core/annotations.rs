@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use itertools::Itertools as _;
 use olm_api::keys::policy;
 
 use crate::error::quote;
@@ -65,7 +66,7 @@ pub enum UnsupportedKey {
     Unknown(String),
     /// Nobody knows what is to become of objects when the extension is deleted.
     #[error(transparent)]
-    Uninstall(#[from] uninstall::UnknownPolicy),
+    Uninstall(uninstall::UnknownPolicy),
 }
 
 impl UnsupportedKey {
@@ -77,20 +78,25 @@ impl UnsupportedKey {
     }
 }
 
-/// Fails on the first annotation with the policy prefix that is not supported on a kind, or says what
-/// is not.
+/// Returns the annotations with the policy prefix that are not supported on a kind, or say what is not.
+pub fn unsupported_keys(
+    carrier: Carrier,
+    annotations: &BTreeMap<String, String>,
+) -> impl Iterator<Item = UnsupportedKey> {
+    let understood = carrier.understood();
+    let unknown = annotations
+        .keys()
+        .filter(|key| key.starts_with(policy::PREFIX) && !understood.contains(&key.as_str()));
+    let unknown = unknown.cloned().map(UnsupportedKey::Unknown);
+    unknown.chain(uninstall::check_annotation(annotations).err().map(UnsupportedKey::Uninstall))
+}
+
+/// Fails on the first of the annotations that are not supported on a kind.
 pub fn check_keys(
     carrier: Carrier,
     annotations: &BTreeMap<String, String>,
 ) -> Result<(), UnsupportedKey> {
-    let understood = carrier.understood();
-    let mut unknown = annotations
-        .keys()
-        .filter(|key| key.starts_with(policy::PREFIX) && !understood.contains(&key.as_str()));
-    match unknown.next() {
-        None => Ok(uninstall::check_annotation(annotations)?),
-        Some(key) => Err(UnsupportedKey::Unknown(key.clone())),
-    }
+    unsupported_keys(carrier, annotations).next().map_or(Ok(()), Err)
 }
 
 /// Returns why nothing of the object `name` is removed, and what to do, if its annotations ask for
@@ -100,12 +106,15 @@ pub fn removal_hold(
     name: &str,
     annotations: &BTreeMap<String, String>,
 ) -> Option<String> {
-    let unsupported = check_keys(carrier, annotations).err()?;
-    let (resource, key) = (carrier.resource(), unsupported.key());
-    Some(format!(
-        "{REMOVAL_BLOCKED}{unsupported}; to remove anyway: kubectl annotate {resource} {name} \
-         {key}-"
-    ))
+    let unsupported: Vec<_> = unsupported_keys(carrier, annotations).collect();
+    let keys = unsupported.iter().map(|it| format!(" {}-", it.key())).join("");
+    let resource = carrier.resource();
+    (!unsupported.is_empty()).then(|| {
+        format!(
+            "{REMOVAL_BLOCKED}{}; to remove anyway: kubectl annotate {resource} {name}{keys}",
+            unsupported.iter().join("; ")
+        )
+    })
 }
 
 /// Says whether the annotations ask for a pause: nothing is applied.
@@ -115,7 +124,6 @@ pub fn is_paused(annotations: &BTreeMap<String, String>) -> bool {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::fixture::cases;
 
@@ -150,6 +158,12 @@ mod tests {
         assert!(text.ends_with(way_out), "{text}");
         let text = hold(Carrier::ObjectSet, policy::FORCE).unwrap();
         let way_out = "kubectl annotate clusterobjectset e policy.olm.operatorframework.io/force-";
+        assert!(text.ends_with(way_out), "{text}");
+        let several = [policy::QUARANTINE, policy::UNINSTALL].into_iter().flat_map(annotations);
+        let text = removal_hold(Carrier::Extension, "e", &several.collect()).unwrap();
+        let way_out = "is not one of Delete, RetainCRDs, BlockIfInstances; to remove anyway: kubectl \
+            annotate clusterextension e policy.olm.operatorframework.io/quarantine- \
+            policy.olm.operatorframework.io/uninstall-";
         assert!(text.ends_with(way_out), "{text}");
     }
 }

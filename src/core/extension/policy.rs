@@ -6,13 +6,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use itertools::Itertools as _;
 use olm_api::keys::policy;
 
 use super::approval::{Approval, Demand};
 use super::window::{WindowError, Windows};
-use crate::annotations::{Carrier, UnsupportedKey, check_keys};
+use crate::annotations::{Carrier, UnsupportedKey, unsupported_keys};
 use crate::crd_safety::{WaiverError, Waivers};
-use crate::error::quote;
+use crate::error::{Chain, quote};
 use crate::render::Additions;
 use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
 use crate::revision::BundleRecord;
@@ -102,6 +103,9 @@ pub enum PolicyError {
         policy::CRD_SAFETY_REASON
     )]
     NoReason,
+    /// Several cannot be followed.
+    #[error("{}", _0.iter().map(|it| Chain(it)).join("; "))]
+    Several(Vec<PolicyError>),
 }
 
 /// The value of an annotation is not one of those that are known.
@@ -126,40 +130,39 @@ pub enum ValueError {
 
 impl Policy {
     /// Reads the annotations of an extension.
+    ///
+    /// # Errors
+    /// Names all of them that cannot be followed.
     pub fn of(
         annotations: &BTreeMap<String, String>,
         defaults: impl Into<Defaults>,
     ) -> Result<Self, PolicyError> {
         let defaults = defaults.into();
-        check_keys(Carrier::Extension, annotations).map_err(PolicyError::Key)?;
-        let upgrade = read(annotations, policy::UPGRADE, |text| Ok(text.parse()?))?;
-        let waivers =
-            read(annotations, policy::CRD_SAFETY_ALLOW, |text| Ok(Waivers::parse(text)?))?;
+        let unsupported = unsupported_keys(Carrier::Extension, annotations);
+        let mut reader = Reader { annotations, wrong: unsupported.map(PolicyError::Key).collect() };
+        let upgrade = reader.read(policy::UPGRADE, |text| Ok(text.parse()?));
+        let waivers = reader.read(policy::CRD_SAFETY_ALLOW, |text| Ok(Waivers::parse(text)?));
         let reason = annotations.get(policy::CRD_SAFETY_REASON);
         if waivers.is_some() && reason.is_none_or(|reason| reason.trim().is_empty()) {
-            return Err(PolicyError::NoReason);
+            reader.wrong.push(PolicyError::NoReason);
         }
-        Ok(Self {
+        let increase = reader.word(policy::PERMISSION_INCREASE, "Allow or RequireApproval");
+        let moves = reader.word(policy::CATALOG_MOVE, "Allow or Hold");
+        let policy = Self {
             updates: upgrade.unwrap_or(defaults.updates),
-            windows: read(annotations, policy::UPDATE_WINDOW, |text| Ok(text.parse()?))?,
-            approved: read(annotations, policy::APPROVE, approval)?,
-            paused: paused(annotations)?,
-            ignore_constraints: read(annotations, policy::FORCE, force)?.unwrap_or(false),
-            accepted_image: read(annotations, policy::ACCEPT_IMAGE, accepted_image)?,
-            rollback_to: read(annotations, policy::ROLLBACK_TO, number)?,
-            reverts: switch(annotations, policy::ON_FAILURE, ["Rollback", "Keep"])?
-                .unwrap_or(false),
-            permission_increase: word(
-                annotations,
-                policy::PERMISSION_INCREASE,
-                "Allow or RequireApproval",
-            )?
-            .unwrap_or_default(),
-            catalog_move: word(annotations, policy::CATALOG_MOVE, "Allow or Hold")?
-                .unwrap_or_default(),
+            windows: reader.read(policy::UPDATE_WINDOW, |text| Ok(text.parse()?)),
+            approved: reader.read(policy::APPROVE, approval),
+            paused: reader.paused(),
+            ignore_constraints: reader.read(policy::FORCE, force).unwrap_or(false),
+            accepted_image: reader.read(policy::ACCEPT_IMAGE, accepted_image),
+            rollback_to: reader.read(policy::ROLLBACK_TO, number),
+            reverts: reader.switch(policy::ON_FAILURE, ["Rollback", "Keep"]).unwrap_or(false),
+            permission_increase: increase.unwrap_or_default(),
+            catalog_move: moves.unwrap_or_default(),
             waivers: waivers.unwrap_or_default(),
-            additions: additions(annotations, &defaults.additions)?,
-        })
+            additions: reader.additions(&defaults.additions),
+        };
+        reader.end(policy)
     }
 
     /// Says whether the administrator accepted the content with this digest in place of another.
@@ -194,14 +197,61 @@ impl Policy {
     }
 }
 
-fn read<T>(
-    annotations: &BTreeMap<String, String>,
-    annotation: &'static str,
-    parse: impl FnOnce(&str) -> Result<T, ValueError>,
-) -> Result<Option<T>, PolicyError> {
-    let text = annotations.get(annotation);
-    let parsed = text.map(|text| parse(text)).transpose();
-    parsed.map_err(|source| PolicyError::Value { annotation, source })
+/// Annotations that are read one after the other.
+struct Reader<'a> {
+    annotations: &'a BTreeMap<String, String>,
+    /// What cannot be followed of those that were read.
+    wrong: Vec<PolicyError>,
+}
+
+impl Reader<'_> {
+    fn read<T>(
+        &mut self,
+        annotation: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, ValueError>,
+    ) -> Option<T> {
+        let read = parse(self.annotations.get(annotation)?);
+        let wrong = |source| PolicyError::Value { annotation, source };
+        read.map_err(|source| self.wrong.push(wrong(source))).ok()
+    }
+
+    /// Reads an annotation that has one of two words: whether it is the first.
+    fn switch(&mut self, annotation: &'static str, [on, off]: [&'static str; 2]) -> Option<bool> {
+        self.read(annotation, |text| {
+            let known = [on, off].contains(&text).then_some(text == on);
+            one_of(text, known, format!("{on} or {off}"))
+        })
+    }
+
+    /// Reads an annotation that has one of a few words.
+    fn word<T: FromStr>(&mut self, annotation: &'static str, must_be: &'static str) -> Option<T> {
+        self.read(annotation, |text| one_of(text, text.parse().ok(), must_be))
+    }
+
+    fn paused(&mut self) -> bool {
+        self.word(policy::PAUSED, "true or false").unwrap_or(false)
+    }
+
+    fn additions(&mut self, default: &Additions) -> Additions {
+        let proxy = self.switch(policy::CLUSTER_PROXY, ["Inject", "None"]);
+        let conditions = self.switch(policy::OPERATOR_CONDITIONS, ["Enabled", "Disabled"]);
+        let roles = self.word(policy::USER_ROLES, "none, create or aggregate");
+        let namespace = self.word(policy::CREATE_NAMESPACE, "true or false");
+        Additions {
+            cluster_proxy: proxy.unwrap_or(default.cluster_proxy),
+            operator_conditions: conditions.unwrap_or(default.operator_conditions),
+            user_roles: roles.unwrap_or(default.user_roles),
+            create_namespace: namespace.unwrap_or(default.create_namespace),
+        }
+    }
+
+    /// Returns what was read, if nothing was wrong.
+    fn end<T>(mut self, read: T) -> Result<T, PolicyError> {
+        if self.wrong.len() > 1 {
+            return Err(PolicyError::Several(self.wrong));
+        }
+        self.wrong.pop().map_or(Ok(read), Err)
+    }
 }
 
 /// Reads `<version>` or `<version>@sha256:<plan>`.
@@ -231,53 +281,14 @@ fn is_digest(text: &str, algorithm: &str, length: usize) -> bool {
     })
 }
 
-fn additions(
-    annotations: &BTreeMap<String, String>,
-    default: &Additions,
-) -> Result<Additions, PolicyError> {
-    let roles = word(annotations, policy::USER_ROLES, "none, create or aggregate")?;
-    let namespace = word(annotations, policy::CREATE_NAMESPACE, "true or false")?;
-    Ok(Additions {
-        cluster_proxy: switch(annotations, policy::CLUSTER_PROXY, ["Inject", "None"])?
-            .unwrap_or(default.cluster_proxy),
-        operator_conditions: switch(
-            annotations,
-            policy::OPERATOR_CONDITIONS,
-            ["Enabled", "Disabled"],
-        )?
-        .unwrap_or(default.operator_conditions),
-        user_roles: roles.unwrap_or(default.user_roles),
-        create_namespace: namespace.unwrap_or(default.create_namespace),
-    })
-}
-
-/// Reads an annotation that has one of two words: whether it is the first.
-fn switch(
-    annotations: &BTreeMap<String, String>,
-    annotation: &'static str,
-    [on, off]: [&'static str; 2],
-) -> Result<Option<bool>, PolicyError> {
-    read(annotations, annotation, |text| {
-        let known = [on, off].contains(&text).then_some(text == on);
-        one_of(text, known, format!("{on} or {off}"))
-    })
-}
-
 /// Returns whether the annotations ask for a pause.
 ///
 /// # Errors
 /// Fails on any other word than true and false.
 pub fn paused(annotations: &BTreeMap<String, String>) -> Result<bool, PolicyError> {
-    Ok(word(annotations, policy::PAUSED, "true or false")?.unwrap_or(false))
-}
-
-/// Reads an annotation that has one of a few words.
-fn word<T: FromStr>(
-    annotations: &BTreeMap<String, String>,
-    annotation: &'static str,
-    must_be: &'static str,
-) -> Result<Option<T>, PolicyError> {
-    read(annotations, annotation, |text| one_of(text, text.parse().ok(), must_be))
+    let mut reader = Reader { annotations, wrong: Vec::new() };
+    let paused = reader.paused();
+    reader.end(paused)
 }
 
 fn one_of<T>(
@@ -312,7 +323,6 @@ fn force(text: &str) -> Result<bool, ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Chain;
     use crate::fixture::{rows, text};
     use crate::render::UserRoles;
 
@@ -369,6 +379,23 @@ mod tests {
             let want = format!("annotation {key} is invalid: {}", text(&row, "message"));
             assert!(error.starts_with(&want), "{error}");
         }
+    }
+
+    #[test]
+    fn all_that_cannot_be_followed_are_named() {
+        let all = [
+            ("pased", "x"),
+            ("uninstall", "Keep"),
+            ("upgrade", "Any"),
+            ("force", "y"),
+            ("crd-safety-allow", "unhandled"),
+        ];
+        let all = all.map(|(key, value)| (format!("{}{key}", policy::PREFIX), value.to_owned()));
+        let error = Policy::of(&all.into(), UpdatePolicy::MinorOnly).unwrap_err();
+        let text = Chain(&error).to_string();
+        let named = text.split("; annotation ").map(|it| it.split("operatorframework.io/").nth(1));
+        let named = named.map(|it| it.unwrap().split([' ', '"']).next().unwrap());
+        assert_eq!(named.collect::<Vec<_>>(), ["pased", "uninstall", "crd-safety-allow", "force"]);
     }
 
     #[test]
