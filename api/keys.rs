@@ -126,6 +126,8 @@ pub mod annotation {
     pub const CERT_MANAGER_INJECT_CA_FROM: &str = "cert-manager.io/inject-ca-from";
     /// cert-manager injects the CA of this Secret: `<namespace>/<name>`.
     pub const CERT_MANAGER_INJECT_CA_FROM_SECRET: &str = "cert-manager.io/inject-ca-from-secret";
+    /// cert-manager injects the CA of the API server into objects annotated with this.
+    pub const CERT_MANAGER_INJECT_APISERVER_CA: &str = "cert-manager.io/inject-apiserver-ca";
     /// Set by cert-manager on a Secret: name of the Certificate it belongs to.
     pub const CERT_MANAGER_CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
     /// OpenShift injects its service CA into objects annotated with this.

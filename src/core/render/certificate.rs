@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use olm_api::keys::annotation;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::name::{certificate_name, issuer_name, service_name};
 use super::object;
@@ -23,6 +23,14 @@ const MAX_COMMON_NAME_BYTES: usize = 64;
 const CERTIFICATE_CRD: &str = "certificates.cert-manager.io";
 
 const CERT_MANAGER_VERSION: &str = "cert-manager.io/v1";
+
+/// Annotations by which somebody writes `caBundle` into an object.
+pub(crate) const CA_INJECTORS: [&str; 4] = [
+    annotation::CERT_MANAGER_INJECT_CA_FROM,
+    annotation::CERT_MANAGER_INJECT_CA_FROM_SECRET,
+    annotation::CERT_MANAGER_INJECT_APISERVER_CA,
+    annotation::SERVICE_CA_INJECT,
+];
 
 /// An issuer of certificates for webhooks and API services; its text is the name that flags and
 /// annotations use.
@@ -172,19 +180,16 @@ impl CertificateProvider {
     /// (rendering.md R5).
     pub(super) fn annotate_caller(&self, object: &mut Object, service: &str, namespace: &str) {
         let mut annotations = take_map(object.metadata_mut(), "annotations");
+        annotations.retain(|key, _| !CA_INJECTORS.contains(&key.as_str()));
         match self.source {
             CertificateSource::CertManager => {
                 let from = format!("{namespace}/{}", certificate_name(service));
                 annotations.insert(annotation::CERT_MANAGER_INJECT_CA_FROM.into(), from.into());
             }
             CertificateSource::ServiceCa => {
-                remove_cert_manager(&mut annotations);
                 annotations.insert(annotation::SERVICE_CA_INJECT.into(), "true".into());
             }
-            CertificateSource::SelfSigned => {
-                remove_cert_manager(&mut annotations);
-                annotations.remove(annotation::SERVICE_CA_INJECT);
-            }
+            CertificateSource::SelfSigned => {}
         }
         if !annotations.is_empty() {
             let metadata = object.metadata_mut();
@@ -214,11 +219,6 @@ impl CertificateProvider {
         }
         certificate_requests(csv, namespace).into_iter().flat_map(cert_manager_objects).collect()
     }
-}
-
-fn remove_cert_manager(annotations: &mut Map<String, Value>) {
-    annotations.remove(annotation::CERT_MANAGER_INJECT_CA_FROM);
-    annotations.remove(annotation::CERT_MANAGER_INJECT_CA_FROM_SECRET);
 }
 
 /// Valid for two years, renewed one day before the end, as in OLM Classic.

@@ -38,6 +38,7 @@ pub use additions::{
 pub use api_service::bindings as api_service_bindings;
 pub(crate) use api_service::{READER, reader_name};
 pub use callers::{called_services, trust, without_ca};
+pub(crate) use certificate::CA_INJECTORS;
 use certificate::certificate_requests;
 pub use certificate::{
     CertificateNeeds, CertificateProvider, CertificateRequest, CertificateSource, Served,

@@ -1,13 +1,12 @@
 //! What others write into running objects, and go on to write: an extension that claimed it would put
 //! back what it was.
 
-use olm_api::keys::annotation::{
-    CERT_MANAGER_INJECT_CA_FROM, CERT_MANAGER_INJECT_CA_FROM_SECRET, SERVICE_CA_INJECT,
-};
+use olm_api::keys::annotation::SERVICE_CA_INJECT;
 use serde_json::Value;
 
 use super::members;
 use crate::object::Object;
+use crate::render::CA_INJECTORS;
 
 /// Label of the `ConfigMap`s into which OpenShift writes the certificate authorities of the cluster.
 const INJECT_TRUSTED: &str = "config.openshift.io/inject-trusted-cabundle";
@@ -18,9 +17,7 @@ const CA_BUNDLE: &str = "caBundle";
 /// Removes from a running object what its labels and annotations have others write, and when it was
 /// restarted.
 pub(super) fn remove(object: &mut Value, live: &Object) {
-    let by_service_ca = live.annotation(SERVICE_CA_INJECT).is_some();
-    let issuers = [CERT_MANAGER_INJECT_CA_FROM, CERT_MANAGER_INJECT_CA_FROM_SECRET];
-    let has_ca = by_service_ca || issuers.iter().any(|key| live.annotation(key).is_some());
+    let has_ca = CA_INJECTORS.iter().any(|key| live.annotation(key).is_some());
     let mut drop = |pointer: &str, key: &str| {
         members(object, pointer).and_then(|it| it.remove(key));
     };
@@ -30,7 +27,7 @@ pub(super) fn remove(object: &mut Value, live: &Object) {
             if live.label(INJECT_TRUSTED).is_some() {
                 drop("/data", "ca-bundle.crt");
             }
-            if by_service_ca {
+            if live.annotation(SERVICE_CA_INJECT).is_some() {
                 drop("/data", "service-ca.crt");
             }
         }

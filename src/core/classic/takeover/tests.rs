@@ -330,7 +330,7 @@ fn what_runs_is_kept_as_it_is() {
     json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": "c"}}}}}),
     json!({"spec": {"conversion": {"webhook": {"clientConfig": {}}}}}))]
 #[case::api_service("APIService",
-    json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}}),
+    json!({"annotations": {"cert-manager.io/inject-apiserver-ca": "true"}}),
     json!({"spec": {"caBundle": "c", "version": "v1"}}), json!({"spec": {"version": "v1"}}))]
 #[case::of_classic("APIService", json!({}), json!({"spec": {"caBundle": "c"}, "status": {"conditions": []}}),
     json!({"spec": {"caBundle": "c"}}))]
