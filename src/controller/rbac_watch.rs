@@ -262,7 +262,7 @@ where
                 let (metadata, role, subjects) = parts(binding);
                 let namespace = metadata.namespace.unwrap_or_default();
                 let name = metadata.name.unwrap_or_default();
-                let role = RoleKey::of(&role, &namespace);
+                let role = RoleKey::named(&role.kind, &role.name, &namespace);
                 Some(Change::Binding((namespace, name), role, subjects.unwrap_or_default()))
             }
             Event::Delete(binding) => Some(Change::Unbound(key(&binding))),

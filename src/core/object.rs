@@ -91,18 +91,9 @@ impl Object {
         Value::Object(self.0)
     }
 
-    fn text(&self, key: &str) -> &str {
-        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    fn metadata_text(&self, key: &str) -> &str {
-        let metadata = self.0.get("metadata").and_then(|metadata| metadata.get(key));
-        metadata.and_then(Value::as_str).unwrap_or_default()
-    }
-
     /// Returns `apiVersion`, empty when absent.
     pub fn api_version(&self) -> &str {
-        self.text("apiVersion")
+        self.text_at("/apiVersion")
     }
 
     /// Returns the API group, empty for the core group.
@@ -117,23 +108,29 @@ impl Object {
 
     /// Returns `kind`, empty when absent.
     pub fn kind(&self) -> &str {
-        self.text("kind")
+        self.text_at("/kind")
     }
 
     /// Returns `metadata.name`, empty when absent.
     pub fn name(&self) -> &str {
-        self.metadata_text("name")
+        self.text_at("/metadata/name")
     }
 
     /// Returns `metadata.namespace`, empty when absent.
     pub fn namespace(&self) -> &str {
-        self.metadata_text("namespace")
+        self.text_at("/metadata/namespace")
     }
 
     /// Returns about how much memory the object takes: several times its text, because every map
     /// of it has room for [`NODE_ENTRIES`] entries.
     pub fn bytes(&self) -> usize {
         bytes_in(&self.0)
+    }
+
+    /// Returns group, kind, namespace and name: what identifies the object for the API server, which
+    /// leaves the version out.
+    pub fn key(&self) -> [&str; 4] {
+        [self.group(), self.kind(), self.namespace(), self.name()]
     }
 
     /// Returns what identifies the object.

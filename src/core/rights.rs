@@ -227,7 +227,6 @@ pub fn access_review(
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::fixture::cases;
 

@@ -289,7 +289,6 @@ impl ControllerSettings {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::error::Chain;
     use crate::fixture::cases;

@@ -107,7 +107,6 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::fixture::cases;
 

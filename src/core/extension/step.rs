@@ -36,17 +36,11 @@ impl<'a> StepRights<'a> {
     ) -> Self {
         let objects = desired.phases.iter().flat_map(|phase| &phase.objects);
         let arriving: Vec<Object> = objects.map(outline).chain(secrets).collect();
-        let key = |object: &Object| {
-            [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned)
-        };
-        let mut known: HashSet<_> = arriving.iter().map(key).collect();
-        let leaving = present.iter().filter(|object| known.insert(key(object)));
-        Self {
-            extension: &desired.extension.name,
-            namespace: &extension.spec.namespace,
-            leaving: leaving.map(outline).collect(),
-            arriving,
-        }
+        let mut known: HashSet<_> = arriving.iter().map(Object::key).collect();
+        let leaving = present.iter().filter(|object| known.insert(object.key()));
+        let leaving = leaving.map(outline).collect();
+        let (extension, namespace) = (&desired.extension.name, &extension.spec.namespace);
+        Self { extension, namespace, arriving, leaving }
     }
 
     /// Returns what an account lacks that holds `held`, where the kinds of the groups `unserved` wait.

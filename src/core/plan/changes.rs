@@ -65,12 +65,12 @@ pub struct FieldChange {
 pub(super) fn changes(old: &[Object], new: &[Phase]) -> Vec<ObjectChange> {
     let mut left: BTreeMap<_, &Object> = BTreeMap::new();
     for object in old {
-        left.insert(key(object), object);
+        left.insert(object.key(), object);
     }
     let mut changes = Vec::new();
     for phase in new {
         for object in &phase.objects {
-            let before = left.remove(&key(object));
+            let before = left.remove(&object.key());
             let (action, fields) = match before {
                 None => (Action::Create, Vec::new()),
                 Some(before) => (Action::Change, fields(before, object)),
@@ -86,10 +86,6 @@ pub(super) fn changes(old: &[Object], new: &[Phase]) -> Vec<ObjectChange> {
     let gone = left.into_values();
     changes.extend(gone.map(|object| change(Action::Delete, None, object, Vec::new())));
     changes
-}
-
-fn key(object: &Object) -> [String; 4] {
-    [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned)
 }
 
 fn change(

@@ -61,7 +61,7 @@ impl RbacObjects {
     ) {
         let namespace = metadata.namespace.unwrap_or_default();
         self.bindings.push(Binding {
-            role: RoleKey::of(role, &namespace),
+            role: RoleKey::named(&role.kind, &role.name, &namespace),
             namespace,
             name: metadata.name.unwrap_or_default(),
             subjects: subjects.unwrap_or_default(),
@@ -82,20 +82,11 @@ impl RbacObjects {
             role: binding.role.clone(),
             rights: self.rules(&binding.role).map(|rules| {
                 let mut rights = Permissions::default();
-                for rule in rules {
-                    rights.insert_rule(&binding.namespace, rule);
-                }
+                rights.insert_rules(&binding.namespace, rules);
                 rights
             }),
         });
         grants.collect()
-    }
-}
-
-impl RoleKey {
-    /// Returns the role that a binding in `namespace` (empty: cluster-wide) refers to.
-    pub fn of(role: &rbac::RoleRef, namespace: &str) -> Self {
-        Self::named(&role.kind, &role.name, namespace)
     }
 }
 

@@ -200,9 +200,7 @@ impl Powers {
 
 /// Adds what the rules of a role give in a namespace, or cluster-wide when it is empty.
 fn add_rules(rights: &mut Permissions, namespace: &str, role: &Object) {
-    for rule in role.list_at("/rules") {
-        rights.insert_rule(namespace, &PolicyRule::from_value(rule));
-    }
+    rights.insert_rules(namespace, role.list_at("/rules").map(PolicyRule::from_value));
 }
 
 /// Says whether a service account is one of a bundle: among its objects, or the account `default`

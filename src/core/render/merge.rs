@@ -10,9 +10,6 @@ use serde_json::Value;
 use super::RenderError;
 use crate::object::Object;
 
-/// Group, kind, namespace and name.
-type Key = (String, String, String, String);
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Generated,
@@ -23,7 +20,8 @@ enum Origin {
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     objects: Vec<(Origin, Object)>,
-    positions: BTreeMap<Key, usize>,
+    /// Where each is, by its key.
+    positions: BTreeMap<[String; 4], usize>,
 }
 
 impl Merged {
@@ -41,11 +39,9 @@ impl Merged {
     }
 
     fn add(&mut self, origin: Origin, object: Object) -> Result<(), RenderError> {
-        let identity = object.identity();
-        let (group, kind, namespace, name) = identity.key();
-        let is_account = group.is_empty() && kind == "ServiceAccount";
-        let is_service = group.is_empty() && kind == "Service";
-        let key = (group.to_owned(), kind.to_owned(), namespace.to_owned(), name.to_owned());
+        let is_core = |kind| object.group().is_empty() && object.kind() == kind;
+        let (is_account, is_service) = (is_core("ServiceAccount"), is_core("Service"));
+        let key = object.key().map(str::to_owned);
         let Some(&position) = self.positions.get(&key) else {
             self.positions.insert(key, self.objects.len());
             self.objects.push((origin, object));
@@ -67,9 +63,7 @@ impl Merged {
         if stripped(&known.1) == stripped(&object) {
             return Ok(());
         }
-        let (_, kind, namespace, name) = key;
-        let name = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
-        Err(RenderError::Different { kind, name })
+        Err(RenderError::Different { kind: object.kind().to_owned(), name: object.place() })
     }
 }
 

@@ -15,15 +15,9 @@ use crate::object::Object;
 /// Source: applying.md 3.6 and 2.3; client-go `csaupgrade` does the same for kubectl.
 pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> Option<Value> {
     let entries = live.pointer("/metadata/managedFields")?.as_array()?;
-    let is_of_object = |entry: &Value, operation: &str| {
-        let subresource = entry["subresource"].as_str().unwrap_or_default();
-        entry["operation"] == operation && subresource.is_empty()
-    };
-    let is_update = |entry: &Value| {
-        let name = entry["manager"].as_str().unwrap_or_default();
-        is_of_object(entry, "Update") && (name == manager || others.contains(&name))
-    };
-    let is_apply = |entry: &Value| is_of_object(entry, "Apply") && entry["manager"] == manager;
+    let updating = [&[manager], others].concat();
+    let is_update = |entry: &Value| updating.iter().any(|it| is_of(entry, it, "Update"));
+    let is_apply = |entry: &Value| is_of(entry, manager, "Apply");
     let first = entries.iter().find(|entry| is_update(entry))?;
     let mut apply = entries.iter().find(|entry| is_apply(entry)).unwrap_or(first).clone();
     for entry in entries.iter().filter(|entry| is_update(entry)) {
@@ -44,18 +38,20 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
 /// of whose fields those of the bundle are taken and the rest stays.
 pub fn take_applied_fields(live: &Object, manager: &str, other: &str) -> Option<Value> {
     let mut entries = live.pointer("/metadata/managedFields")?.as_array()?.clone();
-    let is = |entry: &Value, manager: &str, operation: &str| {
-        entry["manager"] == manager
-            && entry["operation"] == operation
-            && entry["subresource"].as_str().unwrap_or_default().is_empty()
-    };
-    let applied = entries.iter().find(|entry| is(entry, manager, "Apply"))?["fieldsV1"].clone();
+    let applied = entries.iter().find(|entry| is_of(entry, manager, "Apply"))?["fieldsV1"].clone();
     let before = entries.clone();
-    for entry in entries.iter_mut().filter(|entry| is(entry, other, "Update")) {
+    for entry in entries.iter_mut().filter(|entry| is_of(entry, other, "Update")) {
         remove_applied(&mut entry["fieldsV1"], &applied);
     }
     entries.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
     (entries != before).then_some(entries.into())
+}
+
+/// Says whether a manager wrote an entry by an operation, and not for a subresource.
+fn is_of(entry: &Value, manager: &str, operation: &str) -> bool {
+    entry["manager"] == manager
+        && entry["operation"] == operation
+        && entry["subresource"].as_str().unwrap_or_default().is_empty()
 }
 
 /// Removes every path of `applied` from `from`, and what nothing is left of. What `from` has below one

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use itertools::Itertools as _;
 
-use crate::object::{Identity, Object};
+use crate::object::Object;
 
 use super::RevisionError;
 
@@ -112,17 +112,13 @@ pub fn phases(objects: Vec<Object>) -> Result<Vec<Phase>, RevisionError> {
 /// # Errors
 /// Names every phase that holds the first object met twice.
 pub fn reject_duplicates(phases: &[Phase]) -> Result<(), RevisionError> {
-    let mut seen: BTreeMap<(String, String, String, String), &str> = BTreeMap::new();
+    let mut seen = BTreeMap::<_, &str>::new();
     for phase in phases {
         for object in &phase.objects {
-            let identity = object.identity();
-            let Identity { group, version: _, kind, namespace, name } = identity.clone();
-            let Some(first) = seen.insert((group, kind, namespace, name), &phase.name) else {
-                continue;
-            };
+            let Some(first) = seen.insert(object.key(), &phase.name) else { continue };
             let mut names = vec![first.to_owned(), phase.name.clone()];
             names.dedup();
-            return Err(RevisionError::Duplicate(identity.text(), names.join(", ")));
+            return Err(RevisionError::Duplicate(object.identity().text(), names.join(", ")));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{annotation, label, name, property};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -25,12 +25,13 @@ const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
 pub const CSVS_PATH: &str =
     "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 
-#[derive(Serialize, Deserialize)]
-struct Recorded<'a> {
+/// A property as an annotation has it.
+#[derive(Deserialize)]
+pub(crate) struct Recorded<'a> {
     #[serde(rename = "type", default)]
-    kind: String,
+    pub(crate) kind: String,
     #[serde(borrow, default)]
-    value: Option<&'a RawValue>,
+    pub(crate) value: Option<&'a RawValue>,
 }
 
 /// Returns the constraints of a bundle as recorded in the annotation of its revision; `None` if it

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::manifest::role_kind;
 use super::permission::{Permission, Permissions};
 use super::rule::{PolicyRule, RBAC, role_plural};
 use crate::error::quote;
@@ -15,8 +16,8 @@ pub struct RoleKey {
 }
 
 impl RoleKey {
-    /// Returns the role of a kind and name that a binding in `namespace` refers to.
-    pub(super) fn named(kind: &str, name: &str, namespace: &str) -> Self {
+    /// Returns the role of a kind and name that a binding in `namespace` (empty: cluster-wide) refers to.
+    pub fn named(kind: &str, name: &str, namespace: &str) -> Self {
         let namespace = if kind == "Role" { namespace } else { "" };
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
@@ -25,11 +26,8 @@ impl RoleKey {
 /// As the API server names a role that it does not find.
 impl fmt::Display for RoleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.namespace.as_str() {
-            "" => "ClusterRole",
-            _ => "Role",
-        };
-        write!(f, "{}.{RBAC} {}", role_plural(kind), quote(&self.name))
+        let plural = role_plural(role_kind(&self.namespace));
+        write!(f, "{plural}.{RBAC} {}", quote(&self.name))
     }
 }
 

@@ -6,6 +6,7 @@
 //! Source: Kubernetes, `RBAC` documentation, "Referring to resources" and "Privilege escalation
 //! prevention".
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rule::PolicyRule;
@@ -153,6 +154,15 @@ impl Permissions {
                 self.insert(namespace, Permission::Url { path, verb });
             }
         }
+    }
+
+    /// Adds everything that rules grant in a namespace, or cluster-wide when it is empty.
+    pub fn insert_rules(
+        &mut self,
+        namespace: &str,
+        rules: impl IntoIterator<Item = impl Borrow<PolicyRule>>,
+    ) {
+        rules.into_iter().for_each(|rule| self.insert_rule(namespace, rule.borrow()));
     }
 
     /// Adds all rights of another set.

@@ -251,9 +251,7 @@ impl Judge<'_> {
             }
             Some(Some(rules)) => {
                 let mut granted = Permissions::default();
-                for rule in rules {
-                    granted.insert_rule(namespace, rule);
-                }
+                granted.insert_rules(namespace, rules);
                 granted.missing(self.held.rights).is_empty()
             }
         }
@@ -360,9 +358,7 @@ impl Collector<'_> {
             needed.insert(namespace, Permission::on("escalate", RBAC, plural, None));
             return;
         }
-        for rule in rules_of(role) {
-            needed.insert_rule(namespace, &rule);
-        }
+        needed.insert_rules(namespace, rules_of(role));
     }
 
     /// Adds what the API server requires of the writer of a binding: to hold the rules of its role,
@@ -389,9 +385,7 @@ impl Collector<'_> {
             return;
         }
         if let Some(role) = plain {
-            for rule in rules_of(role) {
-                self.into.needed.insert_rule(namespace, &rule);
-            }
+            self.into.needed.insert_rules(namespace, rules_of(role));
         } else if own.is_some()
             || !judge.holds_rules(RoleKey::named(kind, name, namespace), namespace)
         {
