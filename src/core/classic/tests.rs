@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::extension::{Policy, ValidExtension};
+use crate::fixture::cases;
 use crate::yaml;
+
+const CASES: &str = include_str!("../testdata/classic/cases.yaml");
 
 const FLEET: &str = include_str!("../testdata/classic/fleet.yaml");
 
@@ -311,54 +314,42 @@ fn what_a_subscription_loses_is_of_its_own_objects() {
     assert_eq!(lost, want);
 }
 
-#[rstest]
-#[case::filled("quay.io/c:v{kube_major_version}", "", Some("quay.io/c:v1"))]
-#[case::by_classic(
-    "quay.io/c:{group:g}",
-    "[{type: ResolvedImage, status: \"True\", message: \"quay.io/c:7\"}]",
-    Some("quay.io/c:7")
-)]
-#[case::unknown("quay.io/c:{group:g}", "", None)]
-fn a_source_may_have_a_template_and_no_image(
-    #[case] template: &str,
-    #[case] conditions: &str,
-    #[case] want: Option<&str>,
-) {
-    let conditions = if conditions.is_empty() { "[]" } else { conditions };
-    let objects = objects(&format!(
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
+#[test]
+fn a_source_may_have_a_template_and_no_image() {
+    for (template, conditions, want) in
+        cases::<(&str, &str, Option<&str>)>(CASES, "a_source_may_have_a_template_and_no_image")
+    {
+        let conditions = if conditions.is_empty() { "[]" } else { conditions };
+        let objects = objects(&format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
          namespace: olm, annotations: {{olm.catalogImageTemplate: \"{template}\"}}}}\nspec: \
          {{sourceType: grpc}}\nstatus: {{conditions: {conditions}}}\n"
-    ));
-    let answer = Classic::new(&objects).convert(&[]);
-    let catalog = answer.catalogs.first();
-    let image = catalog.and_then(|it| it.pointer("/spec/source/image/ref")?.as_str());
-    assert_eq!(image, want, "{:#?}", answer.lines);
-    assert!(answer.lines.iter().all(|line| !line.text.contains("process")));
+        ));
+        let answer = Classic::new(&objects).convert(&[]);
+        let catalog = answer.catalogs.first();
+        let image = catalog.and_then(|it| it.pointer("/spec/source/image/ref")?.as_str());
+        assert_eq!(image, want, "{:#?}", answer.lines);
+        assert!(answer.lines.iter().all(|line| !line.text.contains("process")));
+    }
 }
 
-#[rstest]
-#[case::default(
-    "registry.redhat.io/redhat/redhat-operator-index:v4.20",
-    "openshift-redhat-operators",
-    0
-)]
-#[case::mirror("mirror.example.com/redhat/redhat-operator-index:v4.20", "redhat-operators", 1)]
-fn a_default_source_with_another_image_is_a_catalog_of_its_own(
-    #[case] image: &str,
-    #[case] selected: &str,
-    #[case] catalogs: usize,
-) {
-    let objects = objects(&format!(
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: \
+#[test]
+fn a_default_source_with_another_image_is_a_catalog_of_its_own() {
+    for (image, selected, catalogs) in cases::<(&str, &str, usize)>(
+        CASES,
+        "a_default_source_with_another_image_is_a_catalog_of_its_own",
+    ) {
+        let objects = objects(&format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: \
          redhat-operators, namespace: m}}\nspec: {{sourceType: grpc, image: \"{image}\"}}\n---\n\
          apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {{name: a, \
          namespace: a}}\nspec: {{name: a, channel: b, source: redhat-operators, sourceNamespace: m}}\n"
-    ));
-    let answer = Classic::new(&objects).convert(&[]);
-    assert_eq!(answer.catalogs.len(), catalogs, "{:#?}", answer.lines);
-    let filter = answer.migrations[0].extension.pointer("/spec/source/catalog/selector");
-    assert_eq!(filter.unwrap()["matchLabels"][label::METADATA_NAME], selected);
+        ));
+        let answer = Classic::new(&objects).convert(&[]);
+        assert_eq!(answer.catalogs.len(), catalogs, "{:#?}", answer.lines);
+        let filter = answer.migrations[0].extension.pointer("/spec/source/catalog/selector");
+        assert_eq!(filter.unwrap()["matchLabels"][label::METADATA_NAME], selected);
+    }
 }
 
 #[rstest]

@@ -116,23 +116,19 @@ pub fn plan_digest(extension: ValidExtension<'_>, desired: &Desired) -> String {
 #[cfg(test)]
 mod tests {
     use olm_api::ClusterExtension;
-
     use olm_api::keys::policy;
-    use rstest::rstest;
     use serde_json::Value;
 
     use super::*;
     use crate::extension::Policy;
+    use crate::fixture::cases;
     use crate::object::Object;
     use crate::revision::Extension;
 
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
+
     const PLAN: &str =
         "2.0.0@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    const OTHER: &str =
-        "2.0.0@sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-    /// The digest is of the version, too.
-    const OF_ANOTHER: &str =
-        "1.0.0@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
     fn extension(inline: &Value) -> ClusterExtension {
         serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
@@ -191,52 +187,37 @@ mod tests {
     }
 
     // applying.md F11
-    #[rstest]
-    #[case::nobody(false, None, false)]
-    #[case::controller(true, None, true)]
-    #[case::controller_wins(true, Some("false"), true)]
-    #[case::namespace(false, Some("true"), true)]
-    #[case::unknown_values_are_taken_as_asking(false, Some("yes"), true)]
-    #[case::empty(false, Some(""), true)]
-    #[case::not_here(false, Some("false"), false)]
-    fn who_may_require_approval(
-        #[case] everywhere: bool,
-        #[case] value: Option<&str>,
-        #[case] want: bool,
-    ) {
-        let labels = value.map(|value| (label::REQUIRE_APPROVAL.to_owned(), value.to_owned()));
-        let labels = BTreeMap::from_iter(labels);
-        assert_eq!(requires_approval(everywhere, Some(&labels)), want);
-        assert_eq!(requires_approval(everywhere, None), everywhere);
+    #[test]
+    fn who_may_require_approval() {
+        for (everywhere, value, want) in
+            cases::<(bool, Option<&str>, bool)>(CASES, "who_may_require_approval")
+        {
+            let labels = value.map(|value| (label::REQUIRE_APPROVAL.to_owned(), value.to_owned()));
+            let labels = BTreeMap::from_iter(labels);
+            assert_eq!(requires_approval(everywhere, Some(&labels)), want);
+            assert_eq!(requires_approval(everywhere, None), everywhere);
+        }
     }
 
     // applying.md F11
-    #[rstest]
-    #[case::nothing_is_said(&[], false)]
-    #[case::everything_is_allowed(
-        &[(policy::UPGRADE, "Any"), (policy::PERMISSION_INCREASE, "Allow"), (policy::CATALOG_MOVE, "Allow"),
-            (policy::FORCE, "constraints"), (policy::ON_FAILURE, "Rollback")],
-        false
-    )]
-    #[case::the_version_alone(&[(policy::APPROVE, "2.0.0")], false)]
-    #[case::another_plan(&[(policy::APPROVE, OTHER)], false)]
-    #[case::its_plan(&[(policy::APPROVE, PLAN)], true)]
-    #[case::a_plan_of_another_version(&[(policy::APPROVE, OF_ANOTHER)], true)]
-    fn where_approval_is_required_only_that_of_the_plan_lets_it_through(
-        #[case] annotations: &[(&str, &str)],
-        #[case] passes: bool,
-    ) {
-        let read = Policy::example(annotations);
-        let (one, two) = (BundleRecord::example("1.0.0"), BundleRecord::example("2.0.0"));
-        let plan = &PLAN["2.0.0@".len()..];
-        // An approval that is used up counts for its plan and for nothing else.
-        for installed in [None, Some(&one), Some(&two)] {
-            let demand = read.demand(&two, installed, true);
-            assert_eq!(demand.allows(plan), passes, "{demand:?}");
-            assert!(matches!(demand, Demand::Approval(_)), "{demand:?}");
-        }
-        if annotations.iter().all(|(key, _)| *key != policy::APPROVE) {
-            assert_eq!(read.demand(&two, Some(&one), false), Demand::Nothing);
+    #[test]
+    fn where_approval_is_required_only_that_of_the_plan_lets_it_through() {
+        for (annotations, passes) in cases::<(Vec<(&str, &str)>, bool)>(
+            CASES,
+            "where_approval_is_required_only_that_of_the_plan_lets_it_through",
+        ) {
+            let read = Policy::example(&annotations);
+            let (one, two) = (BundleRecord::example("1.0.0"), BundleRecord::example("2.0.0"));
+            let plan = &PLAN["2.0.0@".len()..];
+            // An approval that is used up counts for its plan and for nothing else.
+            for installed in [None, Some(&one), Some(&two)] {
+                let demand = read.demand(&two, installed, true);
+                assert_eq!(demand.allows(plan), passes, "{demand:?}");
+                assert!(matches!(demand, Demand::Approval(_)), "{demand:?}");
+            }
+            if annotations.iter().all(|(key, _)| *key != policy::APPROVE) {
+                assert_eq!(read.demand(&two, Some(&one), false), Demand::Nothing);
+            }
         }
     }
 }

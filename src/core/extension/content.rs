@@ -43,32 +43,27 @@ fn digest(image: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     fn record(image: &str) -> BundleRecord {
         BundleRecord { image: image.to_owned(), ..BundleRecord::example("1.0.0") }
     }
 
     // decision 29
-    #[rstest]
-    #[case::the_same("r/p@sha256:a", "r/p@sha256:a", None, false)]
-    #[case::moved("old/p@sha256:a", "new/p@sha256:a", None, false)]
-    #[case::other("r/p@sha256:a", "r/p@sha256:b", None, true)]
-    #[case::accepted("r/p@sha256:a", "r/p@sha256:b", Some("sha256:b"), false)]
-    #[case::accepted_another("r/p@sha256:a", "r/p@sha256:b", Some("sha256:c"), true)]
-    #[case::by_tag("r/p:1", "r/p:2", None, false)]
-    fn other_content_is_said_until_it_is_accepted(
-        #[case] installed: &str,
-        #[case] offered: &str,
-        #[case] accepted: Option<&str>,
-        #[case] said: bool,
-    ) {
-        let accepted_image = accepted.map(str::to_owned);
-        let policy = Policy { accepted_image, ..Policy::example(&[]) };
-        let note = content_changed(&policy, &record(installed), &record(offered));
-        assert_eq!(note.is_some(), said);
+    #[test]
+    fn other_content_is_said_until_it_is_accepted() {
+        for (installed, offered, accepted, said) in cases::<(&str, &str, Option<&str>, bool)>(
+            CASES,
+            "other_content_is_said_until_it_is_accepted",
+        ) {
+            let accepted_image = accepted.map(str::to_owned);
+            let policy = Policy { accepted_image, ..Policy::example(&[]) };
+            let note = content_changed(&policy, &record(installed), &record(offered));
+            assert_eq!(note.is_some(), said);
+        }
     }
 
     #[test]

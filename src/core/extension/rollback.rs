@@ -174,6 +174,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     const LATE: &str = "2026-01-01T00:11:00Z";
 
@@ -212,41 +215,24 @@ mod tests {
     }
 
     // applying.md j3
-    #[rstest]
-    #[case::earlier("1", LifecycleState::Active, Ok((1, false)))]
-    #[case::made("4", LifecycleState::Active, Ok((5, true)))]
-    #[case::the_newest("5", LifecycleState::Active, Ok((5, true)))]
-    #[case::archived("5", LifecycleState::Archived, Ok((5, false)))]
-    #[case::failed(
-        "2",
-        LifecycleState::Active,
-        Err(
-            "annotation policy.olm.operatorframework.io/rollback-to is invalid: revision 2 was never rolled out"
-        )
-    )]
-    #[case::gone(
-        "3",
-        LifecycleState::Active,
-        Err(
-            "annotation policy.olm.operatorframework.io/rollback-to is invalid: there is no revision 3: kept are 1, 2, 5"
-        )
-    )]
-    fn an_earlier_revision_is_gone_back_to(
-        #[case] number: &str,
-        #[case] state: LifecycleState,
-        #[case] want: Result<(i64, bool), &str>,
-    ) {
-        let none = Origin::default();
-        let mut revisions = [1, 2, 3, 5].map(|number| revision(number, number != 2, &none));
-        let leaving = json!("2026-01-01T00:00:00Z");
-        revisions[2].metadata.deletion_timestamp = serde_json::from_value(leaving).unwrap();
-        revisions[3] = revision(5, true, &of(4));
-        revisions[3].spec.lifecycle_state = state;
-        let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
-        let got = going_back(&wanted, &extension(1), &revisions, LATE.parse().unwrap());
-        let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
-        let got = got.map_err(|error| error.to_string());
-        assert_eq!(got, want.map(Some).map_err(str::to_owned));
+    #[test]
+    fn an_earlier_revision_is_gone_back_to() {
+        for (number, state, want) in cases::<(&str, LifecycleState, Result<(i64, bool), &str>)>(
+            CASES,
+            "an_earlier_revision_is_gone_back_to",
+        ) {
+            let none = Origin::default();
+            let mut revisions = [1, 2, 3, 5].map(|number| revision(number, number != 2, &none));
+            let leaving = json!("2026-01-01T00:00:00Z");
+            revisions[2].metadata.deletion_timestamp = serde_json::from_value(leaving).unwrap();
+            revisions[3] = revision(5, true, &of(4));
+            revisions[3].spec.lifecycle_state = state;
+            let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
+            let got = going_back(&wanted, &extension(1), &revisions, LATE.parse().unwrap());
+            let got = got.map(|back| back.map(|back| (back.source.spec.revision, back.is_made)));
+            let got = got.map_err(|error| error.to_string());
+            assert_eq!(got, want.map(Some).map_err(str::to_owned));
+        }
     }
 
     // applying.md j3: nothing is installed again before it has rolled out

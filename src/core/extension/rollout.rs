@@ -158,12 +158,14 @@ fn stalled(revision: &ClusterObjectSet, now: Timestamp) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use olm_api::keys::annotation;
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::cases;
     use crate::status::extension::paused;
     use crate::status::{Statement, object_set};
+
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     fn extension(generation: i64) -> ClusterExtension {
         serde_json::from_value(json!({"metadata": {"name": "e", "generation": generation}}))
@@ -262,38 +264,21 @@ mod tests {
     }
 
     // applying.md 1.3
-    #[rstest]
-    #[case::goes_on(None, None, EARLY, None)]
-    #[case::a_deadline_of_its_own(Some(60), None, "2026-01-01T00:31:00Z", None)]
-    #[case::almost(None, None, "2026-01-01T00:29:59Z", None)]
-    #[case::too_long(
-        None,
-        None,
-        "2026-01-01T00:30:00Z",
-        Some("it has not completed within 30 minutes")
-    )]
-    #[case::its_workload_says_so(
-        Some(60),
-        Some(
-            "Object Deployment.apps n/d cannot progress: quota\nObject Deployment.apps n/d: pod p"
-        ),
-        EARLY,
-        Some("Object Deployment.apps n/d cannot progress: quota")
-    )]
-    fn a_rollout_says_why_it_does_not_complete(
-        #[case] minutes: Option<i32>,
-        #[case] line: Option<&str>,
-        #[case] now: &str,
-        #[case] want: Option<&str>,
-    ) {
-        let mut revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 1, false)];
-        revisions[1].spec.progress_deadline_minutes = minutes;
-        if let Some(line) = line {
-            let status = revisions[1].status.as_mut().unwrap();
-            object_set::stalled(line).put(&mut status.conditions, None, at(EARLY));
+    #[test]
+    fn a_rollout_says_why_it_does_not_complete() {
+        for (minutes, line, now, want) in cases::<(Option<i32>, Option<&str>, &str, Option<&str>)>(
+            CASES,
+            "a_rollout_says_why_it_does_not_complete",
+        ) {
+            let mut revisions = [revision(1, "1.0.0", 1, true), revision(2, "1.1.0", 1, false)];
+            revisions[1].spec.progress_deadline_minutes = minutes;
+            if let Some(line) = line {
+                let status = revisions[1].status.as_mut().unwrap();
+                object_set::stalled(line).put(&mut status.conditions, None, at(EARLY));
+            }
+            let rollout = ongoing_rollout(&extension(1), &revisions, at(now)).unwrap();
+            assert_eq!(rollout.stalled.as_deref(), want);
         }
-        let rollout = ongoing_rollout(&extension(1), &revisions, at(now)).unwrap();
-        assert_eq!(rollout.stalled.as_deref(), want);
     }
 
     // applying.md 1.3
@@ -312,23 +297,19 @@ mod tests {
     }
 
     // applying.md 2.4
-    #[rstest]
-    #[case::restored(Some("all"), 2, false, Some("1.0.0"))]
-    #[case::another_spec(Some("all"), 3, false, None)]
-    #[case::first_install(None, 2, false, None)]
-    #[case::update(Some("all"), 2, true, None)]
-    fn what_is_taken_over_is_the_oldest_that_rolls_out(
-        #[case] adopt: Option<&str>,
-        #[case] generation: i64,
-        #[case] succeeded: bool,
-        #[case] want: Option<&str>,
-    ) {
-        let revisions = [revision(1, "1.0.0", 1, succeeded), revision(2, "1.1.0", 2, false)];
-        let mut extension = extension(generation);
-        let annotations = extension.metadata.annotations.get_or_insert_default();
-        annotations.extend(adopt.map(|kinds| (policy::ADOPT.to_owned(), kinds.to_owned())));
-        let found = taken_over(&extension, &revisions);
-        assert_eq!(found.map(|bundle| bundle.version).as_deref(), want);
+    #[test]
+    fn what_is_taken_over_is_the_oldest_that_rolls_out() {
+        for (adopt, generation, succeeded, want) in cases::<(Option<&str>, i64, bool, Option<&str>)>(
+            CASES,
+            "what_is_taken_over_is_the_oldest_that_rolls_out",
+        ) {
+            let revisions = [revision(1, "1.0.0", 1, succeeded), revision(2, "1.1.0", 2, false)];
+            let mut extension = extension(generation);
+            let annotations = extension.metadata.annotations.get_or_insert_default();
+            annotations.extend(adopt.map(|kinds| (policy::ADOPT.to_owned(), kinds.to_owned())));
+            let found = taken_over(&extension, &revisions);
+            assert_eq!(found.map(|bundle| bundle.version).as_deref(), want);
+        }
     }
 
     #[test]

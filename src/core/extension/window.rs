@@ -165,9 +165,10 @@ fn parse_zone(name: &str) -> Result<TimeZone, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{rows, text};
+    use crate::fixture::{cases, rows, text};
     use proptest::prelude::*;
-    use rstest::rstest;
+
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     fn closed_until(windows: &str, now: &str) -> Option<String> {
         let windows: Windows = windows.parse().unwrap();
@@ -184,17 +185,12 @@ mod tests {
         }
     }
 
-    #[rstest]
-    #[case::nothing("", "it must be DAYS HH:MM-HH:MM ZONE")]
-    #[case::no_span("Sat", "it must be DAYS HH:MM-HH:MM ZONE")]
-    #[case::day("Sam 02:00-04:00", "\"Sam\" is not a day")]
-    #[case::time("Sat 02:00-25:00", "\"25:00\" is not a time of day")]
-    #[case::empty("02:00-02:00", "it begins and ends at the same time")]
-    #[case::zone("02:00-04:00 Mars/Olympus", "\"Mars/Olympus\" is not a time zone")]
-    #[case::the_second("02:00-04:00;", "it must be DAYS HH:MM-HH:MM ZONE")]
-    fn not_windows(#[case] text: &str, #[case] problem: &str) {
-        let error = text.parse::<Windows>().unwrap_err().to_string();
-        assert!(error.contains(problem), "{error}");
+    #[test]
+    fn not_windows() {
+        for (text, problem) in cases::<(&str, &str)>(CASES, "not_windows") {
+            let error = text.parse::<Windows>().unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
     }
 
     proptest! {

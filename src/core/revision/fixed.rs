@@ -155,11 +155,12 @@ fn delete(object: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{rows, text};
+    use crate::fixture::{cases, rows, text};
+
+    const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
     fn object(api_version: &str, kind: &str, content: &Value) -> Object {
         let mut object = json!({"apiVersion": api_version, "kind": kind,
@@ -184,41 +185,16 @@ mod tests {
         }
     }
 
-    #[rstest]
-    #[case::claims(
-        "apps/v1", "StatefulSet",
-        json!({"spec": {"volumeClaimTemplates": [{"spec": {"accessModes": ["a"]}}]}}),
-        json!({"spec": {"volumeClaimTemplates": [{"spec": {"accessModes": ["b"]}}]}}),
-        "kubectl delete statefulset o -n n --cascade=orphan ("
-    )]
-    #[case::claim(
-        "v1", "PersistentVolumeClaim",
-        json!({"spec": {"storageClassName": "a"}}), json!({"spec": {"storageClassName": "b"}}),
-        "kubectl delete persistentvolumeclaim o -n n ("
-    )]
-    #[case::definition(
-        "apiextensions.k8s.io/v1", "CustomResourceDefinition",
-        json!({"spec": {"scope": "Cluster"}}), json!({"spec": {"scope": "Namespaced"}}),
-        "kubectl delete customresourcedefinition o -n n ("
-    )]
-    #[case::data_of_others(
-        "v1", "Secret",
-        json!({"type": "a", "metadata": {"name": "o", "namespace": "n", "managedFields": [
-            {"manager": "operator", "fieldsV1": {"f:data": {"f:key": {}}}}]}}),
-        json!({"type": "b"}),
-        "kubectl delete secret o -n n ("
-    )]
-    fn what_holds_state_names_the_command(
-        #[case] api_version: &str,
-        #[case] kind: &str,
-        #[case] before: Value,
-        #[case] after: Value,
-        #[case] command: &str,
-    ) {
-        let of = |content: &Value| object(api_version, kind, content);
-        let found = Fixed::of(&of(&before), &of(&after)).unwrap();
-        assert!(!found.is_replaced());
-        let text = found.to_string();
-        assert!(text.contains(&format!("it is created again after {command}")), "{text}");
+    #[test]
+    fn what_holds_state_names_the_command() {
+        for (api_version, kind, before, after, command) in
+            cases::<(&str, &str, Value, Value, &str)>(CASES, "what_holds_state_names_the_command")
+        {
+            let of = |content: &Value| object(api_version, kind, content);
+            let found = Fixed::of(&of(&before), &of(&after)).unwrap();
+            assert!(!found.is_replaced());
+            let text = found.to_string();
+            assert!(text.contains(&format!("it is created again after {command}")), "{text}");
+        }
     }
 }

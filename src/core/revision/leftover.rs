@@ -274,9 +274,11 @@ fn steps(field: &str) -> Vec<Step<'_>> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
     fn object(spec: &Value, ours: &Value, theirs: &Value) -> Object {
         let entry = |manager: &str, operation: &str, fields: &Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:spec": fields}});
@@ -302,79 +304,29 @@ mod tests {
         Some((paths, fields[1]["fieldsV1"]["f:spec"].clone()))
     }
 
-    #[rstest]
-    #[case::default_of_a_choice("spec.strategy.rollingUpdate",
-        json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, "replicas": 3}),
-        json!({"strategy": {"type": "Recreate"}}),
-        [json!({"f:strategy": {"f:type": {}}}), json!({"f:replicas": {}})],
-        (".spec.strategy.rollingUpdate", json!({"f:replicas": {}})))]
-    #[case::injected("spec.conversion.strategy",
-        json!({"conversion": {"webhook": {"clientConfig": {"caBundle": "x"}}}, "group": "g"}),
-        json!({"group": "g"}),
-        [json!({}), json!({"f:conversion": {"f:webhook": {"f:clientConfig": {"f:caBundle": {}}}}})],
-        (".spec.conversion", Value::Null))]
-    #[case::same_name_of_another_port("spec.ports[1].name Duplicate value: \"a\"",
-        json!({"ports": [{"port": 9, "name": "a"}, {"port": 7, "name": "own"}]}),
-        json!({"ports": [{"port": 8, "name": "a"}]}),
-        [json!({"f:ports": {"k:{\"port\":8}": {}}}),
-            json!({"f:ports": {"k:{\"port\":9}": {"f:name": {}}, "k:{\"port\":7}": {"f:name": {}}}})],
-        (".spec.ports[k:{\"port\":9}]", json!({"f:ports": {"k:{\"port\":7}": {"f:name": {}}}})))]
-    #[case::another_choice_of_an_item("spec.volumes[0].configMap",
-        json!({"volumes": [{"name": "v", "emptyDir": {}}]}),
-        json!({"volumes": [{"name": "v", "configMap": {}}]}),
-        [json!({"f:volumes": {"k:{\"name\":\"v\"}": {}}}),
-            json!({"f:volumes": {"k:{\"name\":\"v\"}": {"f:emptyDir": {}}}})],
-        (".spec.volumes[k:{\"name\":\"v\"}].emptyDir", Value::Null))]
-    #[case::rest_of_an_item_of_ours("spec.containers[1].image required",
-        json!({"containers": [{"name": "a", "env": 1}, {"name": "b", "env": 1}, {"name": "side"}]}),
-        json!({"containers": [{"name": "a", "image": "i"}]}),
-        [json!({"f:containers": {"k:{\"name\":\"a\"}": {}, "k:{\"name\":\"b\"}": {"f:image": {}}}}),
-            json!({"f:containers": {"k:{\"name\":\"b\"}": {"f:env": {}}, "k:{\"name\":\"side\"}": {}}})],
-        (".spec.containers[k:{\"name\":\"b\"}]",
-            json!({"f:containers": {"k:{\"name\":\"side\"}": {}}})))]
-    #[case::another_choice_within("spec.env[0].valueFrom",
-        json!({"env": [{"name": "e", "valueFrom": {"theirs": 1, "ours": 1}, "more": 1}]}),
-        json!({"env": [{"name": "e", "valueFrom": {"ours": 1}}]}),
-        [json!({"f:env": {"k:{\"name\":\"e\"}": {}}}),
-            json!({"f:env": {"k:{\"name\":\"e\"}": {"f:valueFrom": {"f:theirs": {}}, "f:more": {}}}})],
-        (".spec.env[k:{\"name\":\"e\"}].valueFrom.theirs",
-            json!({"f:env": {"k:{\"name\":\"e\"}": {"f:more": {}}}})))]
-    #[case::known_by_another_name("spec.conversion.webhookClientConfig",
-        json!({"conversion": {"strategy": "None", "webhook": {}}}),
-        json!({"conversion": {"strategy": "None"}}),
-        [json!({"f:conversion": {"f:strategy": {}}}), json!({"f:conversion": {"f:webhook": {}}})],
-        (".spec.conversion.webhook", Value::Null))]
-    #[case::key_of_a_map("spec.data[k]",
-        json!({"data": {"k": "x", "own": "y"}}), json!({"data": {}}),
-        [json!({}), json!({"f:data": {"f:k": {}, "f:own": {}}})],
-        (".spec.data.k", json!({"f:data": {"f:own": {}}})))]
-    fn what_stands_in_the_way_is_taken(
-        #[case] field: &str,
-        #[case] live: Value,
-        #[case] desired: Value,
-        #[case] managed: [Value; 2],
-        #[case] want: (&str, Value),
-    ) {
-        let live = object(&live, &managed[0], &managed[1]);
-        assert_eq!(taken(&live, &desired, field), Some((want.0.to_owned(), want.1)));
+    #[test]
+    fn what_stands_in_the_way_is_taken() {
+        for (field, live, desired, managed, want) in
+            cases::<(&str, Value, Value, [Value; 2], (&str, Value))>(
+                CASES,
+                "what_stands_in_the_way_is_taken",
+            )
+        {
+            let live = object(&live, &managed[0], &managed[1]);
+            assert_eq!(taken(&live, &desired, field), Some((want.0.to_owned(), want.1)));
+        }
     }
 
-    #[rstest]
-    #[case("metadata.annotations[a.b/c]")]
-    #[case("status.replicas")]
-    #[case::all_of_it("spec")]
-    #[case::absent("spec.b.c")]
-    #[case::of_another_item("spec.l[0].env[0].valueFrom")]
-    #[case::another_value("spec.l[0].name Duplicate value: \"x\"")]
-    #[case("")]
-    #[case("[0]")]
-    fn nothing_else_is_taken(#[case] field: &str) {
-        let spec =
-            json!({"a": 1, "l": [{"name": "k", "env": [{"name": "theirs"}]}, {"name": "m"}]});
-        let keys = ["k", "m"].map(|name| format!("k:{{\"name\":\"{name}\"}}"));
-        let theirs = json!({"f:a": {}, "f:l": {&keys[0]: {"f:env": {}}, &keys[1]: {}}});
-        let live = object(&spec, &json!({"f:l": {&keys[0]: {}}}), &theirs);
-        assert_eq!(taken(&live, &json!({"b": 1, "l": [{"name": "k"}]}), field), None);
+    #[test]
+    fn nothing_else_is_taken() {
+        for field in cases::<&str>(CASES, "nothing_else_is_taken") {
+            let spec =
+                json!({"a": 1, "l": [{"name": "k", "env": [{"name": "theirs"}]}, {"name": "m"}]});
+            let keys = ["k", "m"].map(|name| format!("k:{{\"name\":\"{name}\"}}"));
+            let theirs = json!({"f:a": {}, "f:l": {&keys[0]: {"f:env": {}}, &keys[1]: {}}});
+            let live = object(&spec, &json!({"f:l": {&keys[0]: {}}}), &theirs);
+            assert_eq!(taken(&live, &json!({"b": 1, "l": [{"name": "k"}]}), field), None);
+        }
     }
 
     #[test]

@@ -195,9 +195,11 @@ fn has(metadata: &ObjectMeta, finalizer: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use olm_api::API_VERSION;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
+
+    const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
     fn metadata(name: &str, extension: &str, managers: &Value) -> ObjectMeta {
         serde_json::from_value(json!({
@@ -214,58 +216,37 @@ mod tests {
     }
 
     // applying.md 1.2
-    #[rstest]
-    #[case::as_made("lamp-2", "lamp", 2, true)]
-    #[case::name_with_a_number("lamp-2-1", "lamp-2", 1, true)]
-    #[case::another_number("lamp-2", "lamp", 3, false)]
-    #[case::another_name("tenant", "lamp", 2, false)]
-    #[case::another_extension("lamp-2", "lam", 2, false)]
-    #[case::longer_name("lamp-x-2", "lamp", 2, false)]
-    #[case::sign("lamp-+2", "lamp", 2, false)]
-    #[case::leading_zero("lamp-02", "lamp", 2, false)]
-    #[case::zero("lamp-0", "lamp", 0, false)]
-    #[case::negative("lamp--2", "lamp", -2, false)]
-    #[case::greatest("lamp-2147483647", "lamp", 2_147_483_647, true)]
-    #[case::above("lamp-2147483648", "lamp", 2_147_483_648, false)]
-    #[case::far_above("lamp-9223372036854775807", "lamp", i64::MAX, false)]
-    fn a_revision_has_the_name_of_its_number(
-        #[case] name: &str,
-        #[case] extension: &str,
-        #[case] number: i64,
-        #[case] counts: bool,
-    ) {
-        let metadata = metadata(name, extension, &Value::Null);
-        let kin = Kin::of(&metadata, Some(number));
-        assert_eq!(kin.extension().is_some(), counts);
-        assert_eq!(kin == Kin::Alone, !counts);
-        if counts {
-            let unowned = ObjectMeta { owner_references: None, ..metadata };
-            assert!(is_revision(&unowned, number));
+    #[test]
+    fn a_revision_has_the_name_of_its_number() {
+        for (name, extension, number, counts) in
+            cases::<(&str, &str, i64, bool)>(CASES, "a_revision_has_the_name_of_its_number")
+        {
+            let metadata = metadata(name, extension, &Value::Null);
+            let kin = Kin::of(&metadata, Some(number));
+            assert_eq!(kin.extension().is_some(), counts);
+            assert_eq!(kin == Kin::Alone, !counts);
+            if counts {
+                let unowned = ObjectMeta { owner_references: None, ..metadata };
+                assert!(is_revision(&unowned, number));
+            }
         }
     }
 
     // applying.md 1.2
-    #[rstest]
-    #[case::as_made(API_VERSION, "ClusterExtension", Some("lamp"), true)]
-    #[case::another_version("olm.operatorframework.io/v2", "ClusterExtension", Some("lamp"), true)]
-    #[case::version_alone("olm.operatorframework.io", "ClusterExtension", Some("lamp"), false)]
-    #[case::another_group("example.com/v1", "ClusterExtension", Some("lamp"), false)]
-    #[case::another_kind(API_VERSION, "Foo", Some("lamp"), false)]
-    #[case::another_label(API_VERSION, "ClusterExtension", Some("torch"), false)]
-    #[case::no_label(API_VERSION, "ClusterExtension", None, false)]
-    fn a_revision_names_its_extension_by_kind_and_label(
-        #[case] api_version: &str,
-        #[case] kind: &str,
-        #[case] label: Option<&str>,
-        #[case] counts: bool,
-    ) {
-        let mut metadata = metadata("lamp-2", "lamp", &Value::Null);
-        metadata.labels =
-            label.map(|name| [(label::OWNER_NAME.to_owned(), name.to_owned())].into());
-        let reference = &mut metadata.owner_references.as_mut().unwrap()[0];
-        reference.api_version = api_version.to_owned();
-        reference.kind = kind.to_owned();
-        assert_eq!(Kin::of(&metadata, Some(2)).extension().is_some(), counts);
+    #[test]
+    fn a_revision_names_its_extension_by_kind_and_label() {
+        for (api_version, kind, label, counts) in cases::<(&str, &str, Option<&str>, bool)>(
+            CASES,
+            "a_revision_names_its_extension_by_kind_and_label",
+        ) {
+            let mut metadata = metadata("lamp-2", "lamp", &Value::Null);
+            metadata.labels =
+                label.map(|name| [(label::OWNER_NAME.to_owned(), name.to_owned())].into());
+            let reference = &mut metadata.owner_references.as_mut().unwrap()[0];
+            reference.api_version = api_version.to_owned();
+            reference.kind = kind.to_owned();
+            assert_eq!(Kin::of(&metadata, Some(2)).extension().is_some(), counts);
+        }
     }
 
     // applying.md 1.2

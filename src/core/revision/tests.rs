@@ -15,10 +15,13 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::fixture::cases;
 use crate::object::{Object, items};
 use crate::render::handover::prepare_for_revision;
 use crate::status::extension::paused;
 use crate::status::terminal;
+
+const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
 fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
@@ -318,22 +321,12 @@ fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
 }
 
 // applying.md 2.4: who manages an object without a controller
-#[rstest]
-#[case::nobody(json!({"labels": {"app": "x"}}), None)]
-#[case::argo_cd(json!({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}), Some("Argo CD"))]
-#[case::flux(json!({"labels": {"helm.toolkit.fluxcd.io/name": "x"},
-    "annotations": {"meta.helm.sh/release-name": "x"}}), Some("Flux"))]
-#[case::kapp(json!({"labels": {"kapp.k14s.io/app": "1"}}), Some("kapp"))]
-#[case::config_sync(json!({"annotations": {"configmanagement.gke.io/managed": "enabled"}}), Some("Config Sync"))]
-#[case::helm(json!({"annotations": {"meta.helm.sh/release-name": "x",
-    "meta.helm.sh/release-namespace": "n"}}), Some("Helm release n/x"))]
-#[case::classic(json!({"labels": {"olm.owner": "x"}}), Some("OLM Classic"))]
-#[case::csv(json!({"ownerReferences": [{"kind": "ClusterServiceVersion"}]}), Some("OLM Classic"))]
-#[case::owner(json!({"ownerReferences": [{"kind": "Lamp", "name": "x"}]}), Some("Lamp x"))]
-#[case::revision(json!({"ownerReferences": [{"kind": "ClusterObjectSet", "name": "x-1"}]}), None)]
-fn who_manages_an_object_shows(#[case] metadata: Value, #[case] want: Option<&str>) {
-    let live = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
-    assert_eq!(crate::manager::manager_of(&live).as_deref(), want);
+#[test]
+fn who_manages_an_object_shows() {
+    for (metadata, want) in cases::<(Value, Option<&str>)>(CASES, "who_manages_an_object_shows") {
+        let live = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+        assert_eq!(crate::manager::manager_of(&live).as_deref(), want);
+    }
 }
 
 // ours: what a user may have taken over
@@ -481,30 +474,25 @@ fn a_ca_without_a_certificate_is_not_applied(#[case] given: Value, #[case] want:
 }
 
 // applying.md 3.6: what a later version drops from it goes from `data`
-#[rstest]
-#[case::moved(json!({"stringData": {"a": "x"}}), json!({"data": {"a": "eA=="}}))]
-#[case::wins(
-    json!({"data": {"a": "eQ==", "b": "eQ=="}, "stringData": {"a": "x"}}),
-    json!({"data": {"a": "eA==", "b": "eQ=="}}))]
-#[case::null(json!({"data": null, "stringData": {"a": ""}}), json!({"data": {"a": ""}}))]
-#[case::none(json!({"data": {"a": "eA=="}}), json!({"data": {"a": "eA=="}}))]
-#[case::refused(json!({"stringData": {"a": 1}}), json!({"stringData": {"a": 1}}))]
-fn string_data_is_applied_as_data(#[case] given: Value, #[case] want: Value) {
-    let of = |api_version: &str, content: &Value| {
-        let mut secret = json!({"apiVersion": api_version, "kind": "Secret",
+#[test]
+fn string_data_is_applied_as_data() {
+    for (given, want) in cases::<(Value, Value)>(CASES, "string_data_is_applied_as_data") {
+        let of = |api_version: &str, content: &Value| {
+            let mut secret = json!({"apiVersion": api_version, "kind": "Secret",
             "metadata": {"name": "s"}});
-        secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
-        object(secret)
-    };
-    let applied = |secret: &Object| {
-        let mut applied = desired_object(secret, &owner(), None);
-        applied.0.retain(|key, _| key.to_lowercase().contains("data") && key != "metadata");
-        applied.into_value()
-    };
-    assert_eq!(applied(&of("v1", &given)), want);
-    assert_eq!(applied(&of("example.com/v1", &given)), given);
-    let secret = of("v1", &given);
-    assert!(is_applied(&secret, &owner(), &desired_object(&secret, &owner(), None)));
+            secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+            object(secret)
+        };
+        let applied = |secret: &Object| {
+            let mut applied = desired_object(secret, &owner(), None);
+            applied.0.retain(|key, _| key.to_lowercase().contains("data") && key != "metadata");
+            applied.into_value()
+        };
+        assert_eq!(applied(&of("v1", &given)), want);
+        assert_eq!(applied(&of("example.com/v1", &given)), given);
+        let secret = of("v1", &given);
+        assert!(is_applied(&secret, &owner(), &desired_object(&secret, &owner(), None)));
+    }
 }
 
 // applying.md 3.6: a list that only one manager can have
@@ -549,25 +537,19 @@ fn status_changes_leave_the_fingerprint_where_generations_count() {
 }
 
 // ours: what others add is theirs, what we wrote is looked after
-#[rstest]
-#[case::added(json!({"a": "1", "x": "2"}), json!({"b": "1", "y": "2"}), true)]
-#[case::label_changed(json!({"a": "2"}), json!({"b": "1"}), false)]
-#[case::label_removed(json!({}), json!({"b": "1"}), false)]
-#[case::annotation_changed(json!({"a": "1"}), json!({"b": "2"}), false)]
-#[case::owner_changed(
-    json!({"a": "1", "olm.operatorframework.io/owner-name": "e"}), json!({"b": "1"}), false)]
-fn metadata_of_others_leaves_the_fingerprint(
-    #[case] labels: Value,
-    #[case] annotations: Value,
-    #[case] same: bool,
-) {
-    let metadata = |labels: Value, annotations: Value| {
-        object(json!({"metadata": {"uid": "u", "generation": 1, "labels": labels,
+#[test]
+fn metadata_of_others_leaves_the_fingerprint() {
+    for (labels, annotations, same) in
+        cases::<(Value, Value, bool)>(CASES, "metadata_of_others_leaves_the_fingerprint")
+    {
+        let metadata = |labels: Value, annotations: Value| {
+            object(json!({"metadata": {"uid": "u", "generation": 1, "labels": labels,
             "annotations": annotations}}))
-    };
-    let content = metadata(json!({"a": "1"}), json!({"b": "1"}));
-    let live = metadata(labels, annotations);
-    assert_eq!(fingerprint(&content, &content) == fingerprint(&content, &live), same);
+        };
+        let content = metadata(json!({"a": "1"}), json!({"b": "1"}));
+        let live = metadata(labels, annotations);
+        assert_eq!(fingerprint(&content, &content) == fingerprint(&content, &live), same);
+    }
 }
 
 // ours: a controller that comes back asks about nothing that is as it was left

@@ -2,6 +2,9 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::fixture::cases;
+
+const CASES: &str = include_str!("../testdata/status/cases.yaml");
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -71,20 +74,11 @@ fn a_message_at_the_limit_stays() {
 }
 
 // api.md T20
-#[rstest]
-#[case(
-    "dial tcp: lookup r.example on 10.96.0.10:53: read udp 10.244.0.8:46753->10.96.0.10:53: i/o timeout",
-    "dial tcp: lookup r.example on 10.96.0.10:53: i/o timeout"
-)]
-#[case("write tcp [fe80::1]:1->[::1]:443: reset", "reset")]
-#[case("a: read tcp 1.2.3.4->5.6.7.8", "a: ")]
-#[case("read tcp 1.2.3.4:1->5.6.7.8:2: x: read tcp 1.2.3.4:3->5.6.7.8:4: y", "x: y")]
-#[case("read tcp 1.2.3.4:1->5.6.7.8: eof", "eof")]
-#[case("dial tcp 1.2.3.4:1->5.6.7.8:2: refused", "dial tcp 1.2.3.4:1->5.6.7.8:2: refused")]
-#[case("read tcp host:1->5.6.7.8:2: x", "read tcp host:1->5.6.7.8:2: x")]
-#[case("read tcp 1.2.3:1->5.6.7.8:2: x", "read tcp 1.2.3:1->5.6.7.8:2: x")]
-fn ports_that_change_are_removed(#[case] message: &str, #[case] want: &str) {
-    assert_eq!(sanitize(message), want);
+#[test]
+fn ports_that_change_are_removed() {
+    for (message, want) in cases::<(&str, &str)>(CASES, "ports_that_change_are_removed") {
+        assert_eq!(sanitize(message), want);
+    }
 }
 
 proptest! {

@@ -1,6 +1,9 @@
 use rstest::rstest;
 
 use super::*;
+use crate::fixture::cases;
+
+const CASES: &str = include_str!("../../testdata/classic/cases.yaml");
 
 fn object(value: Value) -> Object {
     Object::from_value(value).unwrap()
@@ -314,45 +317,18 @@ fn what_runs_is_kept_as_it_is() {
     assert_eq!(kept.pointer("/metadata/annotations"), Some(&json!({})));
 }
 
-#[rstest]
-#[case::trusted("ConfigMap", json!({"labels": {"config.openshift.io/inject-trusted-cabundle": "true"}}),
-    json!({"data": {"ca-bundle.crt": "c", "own": "a"}}), json!({"data": {"own": "a"}}))]
-#[case::service_ca("ConfigMap", json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}}),
-    json!({"data": {"service-ca.crt": "c", "ca-bundle.crt": "a"}}), json!({"data": {"ca-bundle.crt": "a"}}))]
-#[case::its_own("ConfigMap", json!({}), json!({"data": {"ca-bundle.crt": "a"}}),
-    json!({"data": {"ca-bundle.crt": "a"}}))]
-#[case::webhooks("ValidatingWebhookConfiguration",
-    json!({"annotations": {"cert-manager.io/inject-ca-from": "light/lamp"}}),
-    json!({"webhooks": [{"name": "a", "clientConfig": {"caBundle": "c", "service": {}}}, {"name": "b"}]}),
-    json!({"webhooks": [{"name": "a", "clientConfig": {"service": {}}}, {"name": "b"}]}))]
-#[case::conversion("CustomResourceDefinition",
-    json!({"annotations": {"service.beta.openshift.io/inject-cabundle": "true"}}),
-    json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": "c"}}}}}),
-    json!({"spec": {"conversion": {"webhook": {"clientConfig": {}}}}}))]
-#[case::api_service("APIService",
-    json!({"annotations": {"cert-manager.io/inject-apiserver-ca": "true"}}),
-    json!({"spec": {"caBundle": "c", "version": "v1"}}), json!({"spec": {"version": "v1"}}))]
-#[case::of_classic("APIService", json!({}), json!({"spec": {"caBundle": "c"}, "status": {"conditions": []}}),
-    json!({"spec": {"caBundle": "c"}}))]
-#[case::address("Service", json!({}), json!({"spec": {"clusterIP": "10.0.0.1", "ports": []}}),
-    json!({"spec": {"ports": []}}))]
-#[case::no_address("Service", json!({}), json!({"spec": {"clusterIP": "None", "clusterIPs": ["None"]}}),
-    json!({"spec": {"clusterIP": "None"}}))]
-#[case::restarted("Deployment", json!({}),
-    json!({"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "t", "a": "b"}}}}}),
-    json!({"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}))]
-fn what_others_write_is_not_claimed(
-    #[case] kind: &str,
-    #[case] metadata: Value,
-    #[case] live: Value,
-    #[case] want: Value,
-) {
-    let of = |content: Value| {
-        let mut whole = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
-        whole.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
-        object(whole)
-    };
-    assert_eq!(content(&of(live)), of(want));
+#[test]
+fn what_others_write_is_not_claimed() {
+    for (kind, metadata, live, want) in
+        cases::<(&str, Value, Value, Value)>(CASES, "what_others_write_is_not_claimed")
+    {
+        let of = |content: Value| {
+            let mut whole = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
+            whole.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+            object(whole)
+        };
+        assert_eq!(content(&of(live)), of(want));
+    }
 }
 
 #[test]

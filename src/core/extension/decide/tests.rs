@@ -15,8 +15,11 @@ use crate::catalog::Content;
 use crate::error::Chain;
 use crate::extension::ValidExtension;
 use crate::extension::holds::{Facts, Hold, all, holder, reported};
+use crate::fixture::cases;
 use crate::resolve::UpdatePolicy;
 use crate::resolve::tests::{Fixture, catalog, down};
+
+const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
 /// A catalog whose versions replace each other in this order.
 fn content(versions: &[&str]) -> Content {
@@ -69,66 +72,45 @@ fn reasons_of(answer: &Answer) -> Vec<conditions::Reason> {
     answer.notices.iter().map(|notice| notice.reason).collect()
 }
 
-#[rstest]
-#[case::install(None, &[], "2.0.0", None)]
-#[case::next(Some("1.0.0"), &[], "1.1.0", None)]
-#[case::newest_of_the_major(Some("1.1.0"), &[], "1.1.0", Some("NextMajorHeld"))]
-#[case::any(Some("1.1.0"), &[(policy::UPGRADE, "Any")], "2.0.0", None)]
-#[case::approved(Some("1.1.0"), &[(policy::APPROVE, "2.0.0")], "2.0.0", None)]
-#[case::approved_another(Some("1.1.0"), &[(policy::APPROVE, "3.0.0")], "1.1.0", Some("NextMajorHeld"))]
-#[case::none(Some("1.0.0"), &[(policy::UPGRADE, "None")], "1.0.0", Some("NextMinorHeld"))]
-#[case::outside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], "1.0.0", Some("OutsideWindow"))]
-#[case::inside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Tue 11:00-13:00")], "1.1.0", None)]
-#[case::approved_outside_window(Some("1.0.0"), &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
-#[case::installed_outside_window(None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], "2.0.0", None)]
-#[case::of_another_catalog(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Hold")], "1.0.0", Some("OtherCatalogHeld"))]
-#[case::of_another_catalog_approved(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Hold"), (policy::APPROVE, "1.1.0")], "1.1.0", None)]
-#[case::installed_of_any_catalog(None, &[(policy::CATALOG_MOVE, "Hold")], "2.0.0", None)]
-#[case::moves_are_allowed(Some("1.0.0"), &[(policy::CATALOG_MOVE, "Allow")], "1.1.0", None)]
-#[case::paused(Some("1.0.0"), &[(policy::PAUSED, "true")], "1.1.0", Some("Paused"))]
-fn annotations_decide(
-    #[case] installed: Option<&str>,
-    #[case] annotations: &[(&str, &str)],
-    #[case] target: &str,
-    #[case] update: Option<&str>,
-) {
-    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
-    let answer = answer(&question(installed, annotations), Some(&content));
-    let goal = answer.goal.unwrap();
-    assert_eq!(goal.target.version, target);
-    assert!(goal.held.is_none() && !goal.forced);
-    let offered = answer.update.map(|update| update.reason);
-    assert_eq!(offered.as_deref(), update);
+#[test]
+fn annotations_decide() {
+    for (installed, annotations, target, update) in
+        cases::<(Option<&str>, Vec<(&str, &str)>, &str, Option<&str>)>(CASES, "annotations_decide")
+    {
+        let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+        let answer = answer(&question(installed, &annotations), Some(&content));
+        let goal = answer.goal.unwrap();
+        assert_eq!(goal.target.version, target);
+        assert!(goal.held.is_none() && !goal.forced);
+        let offered = answer.update.map(|update| update.reason);
+        assert_eq!(offered.as_deref(), update);
+    }
 }
 
 // ours: what is installed is never offered, and the newest is the newest
-#[rstest]
-#[case::a_lower_version_is_chosen("2.0.0", Some("1.1.0"), &[], None)]
-#[case::the_window_is_closed("1.0.0", None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], Some("OutsideWindow"))]
-#[case::rolled_back("1.0.0", Some("1.1.x"), &[(policy::ROLLBACK_TO, "1")], Some("RolledBack"))]
-#[case::rolled_back_while_the_window_is_closed(
-    "1.0.0", None, &[(policy::ROLLBACK_TO, "1"), (policy::UPDATE_WINDOW, "Sat 02:00-04:00")], Some("RolledBack")
-)]
-#[case::rolled_back_and_pinned("1.0.0", Some("1.0.0"), &[(policy::ROLLBACK_TO, "1")], Some("Pinned"))]
-fn an_update_is_newer_than_what_is_installed(
-    #[case] installed: &str,
-    #[case] range: Option<&str>,
-    #[case] annotations: &[(&str, &str)],
-    #[case] want: Option<&str>,
-) {
-    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
-    let mut question = question(Some(installed), annotations);
-    question.filter.version = range.map(str::to_owned);
-    if installed == "2.0.0" {
-        question.filter.upgrade_constraint_policy = Some(UpgradeConstraintPolicy::SelfCertified);
+#[test]
+fn an_update_is_newer_than_what_is_installed() {
+    for (installed, range, annotations, want) in
+        cases::<(&str, Option<&str>, Vec<(&str, &str)>, Option<&str>)>(
+            CASES,
+            "an_update_is_newer_than_what_is_installed",
+        )
+    {
+        let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+        let mut question = question(Some(installed), &annotations);
+        question.filter.version = range.map(str::to_owned);
+        if installed == "2.0.0" {
+            question.filter.upgrade_constraint_policy =
+                Some(UpgradeConstraintPolicy::SelfCertified);
+        }
+        let answer = answer(&question, Some(&content));
+        assert_eq!(answer.newest.as_deref(), Some("2.0.0"));
+        let update = answer.update;
+        assert_eq!(update.as_ref().map(|update| update.reason.as_str()), want, "{update:?}");
+        assert!(update.iter().all(|update| update.newest == "2.0.0"), "{update:?}");
+        let approve = update.is_some_and(|update| update.message.contains(policy::APPROVE));
+        assert_eq!(approve, want == Some("OutsideWindow"));
     }
-    let answer = answer(&question, Some(&content));
-    assert_eq!(answer.newest.as_deref(), Some("2.0.0"));
-    let update = answer.update;
-    assert_eq!(update.as_ref().map(|update| update.reason.as_str()), want, "{update:?}");
-    assert!(update.iter().all(|update| update.newest == "2.0.0"), "{update:?}");
-    let approve = update.is_some_and(|update| update.message.contains(policy::APPROVE));
-    assert_eq!(approve, want == Some("OutsideWindow"));
 }
 
 // ours: a pause is said whether or not an update waits
@@ -146,48 +128,30 @@ fn a_pause_is_told(#[case] installed: &str, #[case] want: &str) {
 }
 
 // applying.md 2.4
-#[rstest]
-#[case::open(None, Some("1.0.0"), Ok("1.0.0"))]
-#[case::allowed(Some("1.x"), Some("1.0.0"), Ok("1.0.0"))]
-#[case::excluded(
-    Some("2.x"),
-    Some("1.0.0"),
-    Err(
-        "objects without an owner are of version 1.0.0, which \
-    \"2.x\" excludes: set spec.source.catalog.version to 1.0.0 until it is installed, or \
-    upgradeConstraintPolicy to SelfCertified to install another version over them"
-    )
-)]
-#[case::not_offered(
-    None,
-    Some("1.0.5"),
-    Err(
-        "no bundles found for package \"kettle\" matching version \
-    \"1.0.5\""
-    )
-)]
-#[case::nothing_ran(None, None, Ok("2.0.0"))]
-fn what_ran_before_a_restore_is_installed_first(
-    #[case] range: Option<&str>,
-    #[case] ran: Option<&str>,
-    #[case] want: Result<&str, &str>,
-) {
-    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
-    let mut question = question(None, &[]);
-    question.filter.version = range.map(str::to_owned);
-    assert!(question.asks_what_ran(&[]));
-    question.resume(ran.map(|version| version.parse().unwrap()));
-    let answer = answer(&question, Some(&content));
-    let goal = answer.goal.as_ref().map(|goal| goal.target.version.as_str());
-    assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
-    let notes = answer.notes.iter().map(|note| note.message.as_str());
-    let told = notes.filter(|text| text.contains("objects without an owner")).collect::<Vec<_>>();
-    assert_eq!(!told.is_empty(), ran.is_some() && range != Some("2.x"));
-    let way_out = told.iter().any(|text| text.contains("SelfCertified"));
-    assert_eq!(way_out, ran == Some("1.0.5"));
-    let policy = Some(UpgradeConstraintPolicy::SelfCertified);
-    question.filter.upgrade_constraint_policy = policy;
-    assert!(!question.asks_what_ran(&[]));
+#[test]
+fn what_ran_before_a_restore_is_installed_first() {
+    for (range, ran, want) in cases::<(Option<&str>, Option<&str>, Result<&str, &str>)>(
+        CASES,
+        "what_ran_before_a_restore_is_installed_first",
+    ) {
+        let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+        let mut question = question(None, &[]);
+        question.filter.version = range.map(str::to_owned);
+        assert!(question.asks_what_ran(&[]));
+        question.resume(ran.map(|version| version.parse().unwrap()));
+        let answer = answer(&question, Some(&content));
+        let goal = answer.goal.as_ref().map(|goal| goal.target.version.as_str());
+        assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
+        let notes = answer.notes.iter().map(|note| note.message.as_str());
+        let told =
+            notes.filter(|text| text.contains("objects without an owner")).collect::<Vec<_>>();
+        assert_eq!(!told.is_empty(), ran.is_some() && range != Some("2.x"));
+        let way_out = told.iter().any(|text| text.contains("SelfCertified"));
+        assert_eq!(way_out, ran == Some("1.0.5"));
+        let policy = Some(UpgradeConstraintPolicy::SelfCertified);
+        question.filter.upgrade_constraint_policy = policy;
+        assert!(!question.asks_what_ran(&[]));
+    }
 }
 
 // applying.md 2.4: no version is skipped because the one before is deprecated or cannot be pulled
@@ -350,46 +314,31 @@ fn rollout(version: &str, stalled: Option<&str>) -> Rollout {
 const LATE: &str = "it has not completed within 30 minutes";
 
 // applying.md 1.3: a bad release never pins an extension, and what progresses is left alone
-#[rstest]
-#[case::progressing(Some("1.0.0"), &["1.0.0", "1.1.0", "1.2.0"], None, "1.1.0", None)]
-#[case::withdrawn(
-    Some("1.0.0"), &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any longer")
-)]
-#[case::withdrawn_at_first(
-    None, &["1.0.0", "1.2.0"], None, "1.2.0", Some("no catalog offers kettle.v1.1.0 any longer")
-)]
-#[case::withdrawn_and_nothing_newer(
-    Some("1.0.0"), &["1.0.0"], None, "1.0.0", Some("no catalog offers kettle.v1.1.0 any longer")
-)]
-#[case::late(Some("1.0.0"), &["1.0.0", "1.1.0", "1.2.0"], Some(LATE), "1.2.0", Some(LATE))]
-#[case::late_at_first(None, &["1.1.0", "1.2.0"], Some(LATE), "1.2.0", Some(LATE))]
-#[case::late_and_chosen_again(Some("1.0.0"), &["1.0.0", "1.1.0"], Some(LATE), "1.1.0", None)]
-#[case::late_and_the_next_is_held(
-    Some("1.0.0"), &["1.0.0", "1.1.0", "2.0.0"], Some(LATE), "1.1.0", None
-)]
-fn a_rollout_gives_way_to_another_bundle(
-    #[case] installed: Option<&str>,
-    #[case] versions: &[&str],
-    #[case] stalled: Option<&str>,
-    #[case] target: &str,
-    #[case] why: Option<&str>,
-) {
-    let content = skipping(versions).content();
-    let mut question = question(installed, &[]);
-    question.rolling = Some(rollout("1.1.0", stalled));
-    let answer = answer(&question, Some(&content));
-    assert_eq!(answer.goal.as_ref().unwrap().target.version, target);
-    let superseded = conditions::Reason::RolloutSuperseded;
-    let note = answer.notes.iter().find(|note| note.reason == superseded);
-    let want = why.map(|why| {
-        format!("kettle.v{target} supersedes the rollout of kettle.v1.1.0, because {why}")
-    });
-    assert_eq!(note.map(|note| note.message.clone()), want);
-    assert_eq!(reasons_of(&answer).contains(&superseded), want.is_some());
-    let catalogs = [catalog("acme", 0, &content)];
-    let options = question.options(Options::default());
-    let course = question.course(&catalogs, &Environment::default(), &options).unwrap();
-    assert_eq!(course.target.version, target, "the plugin says the same");
+#[test]
+fn a_rollout_gives_way_to_another_bundle() {
+    for (installed, versions, stalled, target, why) in
+        cases::<(Option<&str>, Vec<&str>, Option<&str>, &str, Option<&str>)>(
+            CASES,
+            "a_rollout_gives_way_to_another_bundle",
+        )
+    {
+        let content = skipping(&versions).content();
+        let mut question = question(installed, &[]);
+        question.rolling = Some(rollout("1.1.0", stalled));
+        let answer = answer(&question, Some(&content));
+        assert_eq!(answer.goal.as_ref().unwrap().target.version, target);
+        let superseded = conditions::Reason::RolloutSuperseded;
+        let note = answer.notes.iter().find(|note| note.reason == superseded);
+        let want = why.map(|why| {
+            format!("kettle.v{target} supersedes the rollout of kettle.v1.1.0, because {why}")
+        });
+        assert_eq!(note.map(|note| note.message.clone()), want);
+        assert_eq!(reasons_of(&answer).contains(&superseded), want.is_some());
+        let catalogs = [catalog("acme", 0, &content)];
+        let options = question.options(Options::default());
+        let course = question.course(&catalogs, &Environment::default(), &options).unwrap();
+        assert_eq!(course.target.version, target, "the plugin says the same");
+    }
 }
 
 // applying.md 1.3
@@ -410,43 +359,28 @@ fn what_is_not_known_supersedes_nothing() {
 }
 
 // applying.md 1.3: after its deadline and after a change of the spec, too
-#[rstest]
-#[case::the_next_step_is_asked_for(Some("1.0.0"), Some("1.2.0"), &[], true, true, Ok("1.1.0"))]
-#[case::a_version_that_nobody_has(Some("1.0.0"), Some("9.9.9"), &[], true, false, Ok("1.1.0"))]
-#[case::no_catalog(Some("1.0.0"), None, &[], false, true, Ok("1.1.0"))]
-#[case::the_window_has_closed(
-    Some("1.0.0"), None, &[(policy::UPDATE_WINDOW, "Sat 02:00-04:00")], true, true, Ok("1.1.0")
-)]
-#[case::back_to_what_is_installed(Some("1.0.0"), Some("1.0.0"), &[], true, false, Ok("1.0.0"))]
-#[case::back_to_what_was_pruned(Some("0.9.0"), Some("0.9.0"), &[], true, false, Ok("0.9.0"))]
-#[case::no_catalog_and_back(Some("1.0.0"), Some("1.0.0"), &[], false, false, Ok("1.0.0"))]
-#[case::no_catalog_and_another_range(Some("1.0.0"), Some("1.x"), &[], false, false, Ok("1.1.0"))]
-#[case::late_at_first(None, None, &[], false, true, Ok("1.1.0"))]
-#[case::a_mistake_at_first(
-    None, Some("9.9.9"), &[], true, false,
-    Err("no bundles found for package \"kettle\" matching version \"9.9.9\"")
-)]
-fn a_rollout_does_not_go_back_unasked(
-    #[case] installed: Option<&str>,
-    #[case] range: Option<&str>,
-    #[case] annotations: &[(&str, &str)],
-    #[case] is_served: bool,
-    #[case] is_as_asked: bool,
-    #[case] want: Result<&str, &str>,
-) {
-    let content = content(&["1.0.0", "1.1.0", "1.2.0"]);
-    let mut question = question(installed, annotations);
-    question.filter.version = range.map(str::to_owned);
-    let bundle = record("1.1.0", "r/kettle@sha256:1.1.0");
-    question.unfinished = Some(Unfinished { bundle, is_as_asked });
-    let answer = answer(&question, is_served.then_some(&content));
-    let goal = answer.goal.as_ref().map(|goal| goal.target.version.as_str());
-    assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
-    let present = question.present().map(|bundle| bundle.version.as_str());
-    assert_eq!(present, Some("1.1.0"), "its operator holds nothing back either");
-    let offered = answer.update.and_then(|update| update.version);
-    let is_both = want == Ok("1.1.0") && offered.as_deref() == Some("1.1.0");
-    assert!(!is_both, "what is rolled out is not offered besides");
+#[test]
+fn a_rollout_does_not_go_back_unasked() {
+    for (installed, range, annotations, is_served, is_as_asked, want) in
+        cases::<(Option<&str>, Option<&str>, Vec<(&str, &str)>, bool, bool, Result<&str, &str>)>(
+            CASES,
+            "a_rollout_does_not_go_back_unasked",
+        )
+    {
+        let content = content(&["1.0.0", "1.1.0", "1.2.0"]);
+        let mut question = question(installed, &annotations);
+        question.filter.version = range.map(str::to_owned);
+        let bundle = record("1.1.0", "r/kettle@sha256:1.1.0");
+        question.unfinished = Some(Unfinished { bundle, is_as_asked });
+        let answer = answer(&question, is_served.then_some(&content));
+        let goal = answer.goal.as_ref().map(|goal| goal.target.version.as_str());
+        assert_eq!(goal.map_err(|error| Chain(error).to_string()), want.map_err(str::to_owned));
+        let present = question.present().map(|bundle| bundle.version.as_str());
+        assert_eq!(present, Some("1.1.0"), "its operator holds nothing back either");
+        let offered = answer.update.and_then(|update| update.version);
+        let is_both = want == Ok("1.1.0") && offered.as_deref() == Some("1.1.0");
+        assert!(!is_both, "what is rolled out is not offered besides");
+    }
 }
 
 // applying.md 1.3: until the next revision is rolled out, it is said what it took the place of
@@ -528,26 +462,22 @@ fn the_support_is_that_of_the_installed_version() {
 }
 
 // decision 35: a package may have several releases of a version
-#[rstest]
-#[case::nothing(true, None, "kettle.v1.1.0", None)]
-#[case::it(true, Some("2.0.0+1"), "kettle.v2.0.0+1", Some("2.0.0+1"))]
-#[case::nobody_has_it(true, Some("2.0.0"), "kettle.v1.1.0", None)]
-#[case::upstream_takes_the_highest(false, Some("2.0.0+1"), "kettle.v1.1.0", None)]
-#[case::the_highest(false, Some("2.0.0+2"), "kettle.v2.0.0+2", Some("2.0.0+2"))]
-fn only_the_approved_version_is_taken(
-    #[case] pins_releases: bool,
-    #[case] approved: Option<&str>,
-    #[case] chosen: &str,
-    #[case] asked: Option<&str>,
-) {
-    let content = skipping(&["1.0.0", "1.1.0", "2.0.0+1", "2.0.0+2"]).content();
-    let catalogs = [catalog("acme", 0, &content)];
-    let annotations: Vec<_> = approved.iter().map(|version| (policy::APPROVE, *version)).collect();
-    let question = question(Some("1.1.0"), &annotations);
-    let options = question.options(Options { pins_releases, ..Options::default() });
-    let (request, resolution) = question.decided(&catalogs, &Environment::default(), &options);
-    assert_eq!(resolution.result.unwrap().bundle.name, chosen);
-    assert_eq!(request.filter.version.as_deref(), asked);
+#[test]
+fn only_the_approved_version_is_taken() {
+    for (pins_releases, approved, chosen, asked) in cases::<(bool, Option<&str>, &str, Option<&str>)>(
+        CASES,
+        "only_the_approved_version_is_taken",
+    ) {
+        let content = skipping(&["1.0.0", "1.1.0", "2.0.0+1", "2.0.0+2"]).content();
+        let catalogs = [catalog("acme", 0, &content)];
+        let annotations: Vec<_> =
+            approved.iter().map(|version| (policy::APPROVE, *version)).collect();
+        let question = question(Some("1.1.0"), &annotations);
+        let options = question.options(Options { pins_releases, ..Options::default() });
+        let (request, resolution) = question.decided(&catalogs, &Environment::default(), &options);
+        assert_eq!(resolution.result.unwrap().bundle.name, chosen);
+        assert_eq!(request.filter.version.as_deref(), asked);
+    }
 }
 
 #[test]
@@ -583,31 +513,25 @@ fn the_cluster_counts_only_for_what_asks_for_it() {
 }
 
 // plugin.md 1.5: what a plan is about
-#[rstest]
-#[case::taken(Some("1.0.0"), &[], None, "1.1.0", None)]
-#[case::install(None, &[], None, "2.0.0", None)]
-#[case::held(Some("1.1.0"), &[], None, "2.0.0", Some("policy"))]
-#[case::approved(Some("1.1.0"), &[(policy::APPROVE, "2.0.0")], None, "2.0.0", None)]
-#[case::manual(Some("1.0.0"), &[(policy::UPGRADE, "None")], None, "1.1.0", Some("policy"))]
-#[case::pinned(Some("1.0.0"), &[], Some("1.0.0"), "1.1.0", Some("version"))]
-#[case::asked_for(Some("1.1.0"), &[], Some("2.0.0"), "2.0.0", None)]
-fn the_course_is_what_is_taken_or_held(
-    #[case] installed: Option<&str>,
-    #[case] annotations: &[(&str, &str)],
-    #[case] range: Option<&str>,
-    #[case] target: &str,
-    #[case] held: Option<&str>,
-) {
-    let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
-    let catalogs = [catalog("acme", 0, &content)];
-    let mut question = question(installed, annotations);
-    question.filter.version = range.map(str::to_owned);
-    let options = question.options(Options::default());
-    let course = question.course(&catalogs, &Environment::default(), &options);
-    let course = course.unwrap();
-    let by = course.held.map(|held| holder(held.reason.parse().unwrap()).word);
-    assert_eq!((course.target.version.as_str(), by), (target, held));
-    assert_eq!(course.catalog.as_deref(), Some("acme"));
+#[test]
+fn the_course_is_what_is_taken_or_held() {
+    for (installed, annotations, range, target, held) in
+        cases::<(Option<&str>, Vec<(&str, &str)>, Option<&str>, &str, Option<&str>)>(
+            CASES,
+            "the_course_is_what_is_taken_or_held",
+        )
+    {
+        let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
+        let catalogs = [catalog("acme", 0, &content)];
+        let mut question = question(installed, &annotations);
+        question.filter.version = range.map(str::to_owned);
+        let options = question.options(Options::default());
+        let course = question.course(&catalogs, &Environment::default(), &options);
+        let course = course.unwrap();
+        let by = course.held.map(|held| holder(held.reason.parse().unwrap()).word);
+        assert_eq!((course.target.version.as_str(), by), (target, held));
+        assert_eq!(course.catalog.as_deref(), Some("acme"));
+    }
 }
 
 // ours: a revision that somebody deleted while it was rolled out is made anew as it was

@@ -125,73 +125,35 @@ fn unready_object(message: &str) -> Option<(String, &str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::cases;
 
-    const DOWN: &str = "Revision 1.0.0 is rolling out.\nObject Deployment.apps/v1 ns/op: condition \
-        \"Available\" == \"True\"";
-    const GONE: &str =
-        "operation cannot proceed: service account \"a\" not found in namespace \"n\"";
-    const NOWHERE: &str = "service account \"a\" not found in namespace \"n\": namespace \"n\" does \
-        not exist\nheld";
+    const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
-    #[rstest]
-    #[case::ready("True", "Succeeded", "", json!({}), &["kubectl olm upgrade e"])]
-    #[case::typo("False", "InvalidConfiguration", "x", json!({}), &["kubectl edit clusterextension e"])]
-    #[case::account("False", "Retrying", GONE, json!({}), &["kubectl olm rbac e --apply"])]
-    #[case::namespace("False", "Retrying", NOWHERE, json!({}),
-        &["kubectl create namespace n", "kubectl olm rbac e --apply"])]
-    #[case::default_account("False", "Retrying", GONE, json!({"name": "default"}),
-        &["apply config/components/default-account"])]
-    #[case::down("False", "RollingOut", DOWN, json!({}), &["kubectl describe deployment.apps op -n ns"])]
-    #[case::begins("False", "RollingOut", "x", json!({}), &["kubectl olm status e -o tree"])]
-    #[case::rights("False", "PermissionsMissing", "x", json!({}),
-        &["kubectl olm rbac e --missing | kubectl apply -f -"])]
-    #[case::nothing_found("False", "Retrying", "x", json!({}), &["kubectl olm why e"])]
-    #[case::typo_while_paused("False", "InvalidConfiguration", "x",
-        json!({"annotations": {"policy.olm.operatorframework.io/paused": "true"}}),
-        &["kubectl edit clusterextension e", "kubectl olm resume e"])]
-    #[case::blocked_removal("False", "Blocked", "=RetainCRDs keeps them",
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl olm delete e --retain-crds"])]
-    #[case::removal_that_cannot_retain("False", "Blocked", "uninstall blocked: a.b cannot be retained",
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl describe clusterextension e"])]
-    #[case::removal_without_account("False", "Blocked",
-        "uninstall blocked: =RetainCRDs keeps them (service account \"a\" not found in namespace \"n\")",
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
-        &["kubectl olm rbac e --apply", "kubectl olm delete e --retain-crds"])]
-    #[case::removal_without_namespace("False", "Blocked", "(service account \"a\" not found in namespace \
-        \"n\": namespace \"n\" does not exist)",
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
-        &["kubectl create namespace n", "kubectl olm rbac e --apply"])]
-    #[case::reverted("True", "RolloutReverted", "x", json!({}),
-        &["kubectl olm upgrade e --to VERSION", "kubectl olm upgrade e"])]
-    #[case::held_removal("False", "InvalidConfiguration", "x",
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &["kubectl edit clusterextension e"])]
-    fn the_reason_of_ready_comes_first(
-        #[case] ready: &str,
-        #[case] reason: &str,
-        #[case] message: &str,
-        #[case] mut metadata: Value,
-        #[case] want: &[&str],
-    ) {
-        // Only the row about the default account has a name.
-        let account = metadata["name"].is_null().then(|| json!({"name": "a"}));
-        metadata["name"] = json!("e");
-        let extension: ClusterExtension = serde_json::from_value(json!({
-            "metadata": metadata,
-            "spec": {"namespace": "n", "serviceAccount": account,
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-            "status": {
-                "conditions": [{"type": "Ready", "status": ready, "reason": reason,
-                    "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-                "update": {"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
-                    "reason": "Pinned", "message": ""},
-            },
-        }))
-        .unwrap();
-        assert_eq!(advice(&extension), want);
+    #[test]
+    fn the_reason_of_ready_comes_first() {
+        for (ready, reason, message, mut metadata, want) in
+            cases::<(&str, &str, &str, Value, Vec<&str>)>(CASES, "the_reason_of_ready_comes_first")
+        {
+            // Only the row about the default account has a name.
+            let account = metadata["name"].is_null().then(|| json!({"name": "a"}));
+            metadata["name"] = json!("e");
+            let extension: ClusterExtension = serde_json::from_value(json!({
+                "metadata": metadata,
+                "spec": {"namespace": "n", "serviceAccount": account,
+                    "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": ready, "reason": reason,
+                        "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                    "update": {"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
+                        "reason": "Pinned", "message": ""},
+                },
+            }))
+            .unwrap();
+            assert_eq!(advice(&extension), want);
+        }
     }
 
     #[test]

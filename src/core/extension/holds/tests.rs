@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::crd_safety::{Rules, Waivers};
 use crate::extension::plan_digest;
+use crate::fixture::cases;
 use crate::rbac::{Permissions, PolicyRule};
 use crate::resolve::UpdatePolicy;
 use crate::revision::{Account, Extension};
 use crate::uninstall::Instances;
+
+const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
 fn extension() -> ClusterExtension {
     serde_json::from_value(json!({
@@ -185,32 +188,24 @@ fn only_the_approved_plan_is_written(
 }
 
 // plugin.md 1.4
-#[rstest]
-#[case::ready(json!({}), &[])]
-#[case::rights(json!({"conditions": [["PermissionsSufficient", "False", "PermissionsMissing"]]}), &["rights"])]
-#[case::content(json!({"conditions": [["Ready", "True", "ContentChanged"]]}), &["content"])]
-#[case::rolled_back(json!({"conditions": [["Ready", "True", "RolledBack"]], "update": "Retrying"}), &["rollback"])]
-#[case::explained(json!({"conditions": [["Ready", "True", "NotSuccessor"]]}), &[])]
-#[case::failed(json!({"conditions": [["Ready", "False", "Retrying"]]}), &[])]
-#[case::pinned(json!({"update": "Pinned"}), &["version"])]
-#[case::tied(json!({"update": "AmbiguousCatalogs"}), &["catalog"])]
-#[case::on_its_way(json!({"update": "RollingOut"}), &[])]
-#[case::both(json!({"conditions": [["Ready", "False", "CRDUpgradeRefused"]], "update": "Unheard"}), &["crds", "policy"])]
-fn a_status_says_what_holds(#[case] status: Value, #[case] want: &[&str]) {
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let conditions: Vec<_> = conditions
-        .map(|it| {
-            json!({"type": it[0], "status": it[1], "reason": it[2], "message": "",
+#[test]
+fn a_status_says_what_holds() {
+    for (status, want) in cases::<(Value, Vec<&str>)>(CASES, "a_status_says_what_holds") {
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let conditions: Vec<_> = conditions
+            .map(|it| {
+                json!({"type": it[0], "status": it[1], "reason": it[2], "message": "",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        })
-        .collect();
-    let mut object = json!({"conditions": conditions});
-    if let Some(reason) = status["update"].as_str() {
-        object["update"] =
-            json!({"newest": "2.0.0", "catalog": "c", "reason": reason, "message": ""});
+            })
+            .collect();
+        let mut object = json!({"conditions": conditions});
+        if let Some(reason) = status["update"].as_str() {
+            object["update"] =
+                json!({"newest": "2.0.0", "catalog": "c", "reason": reason, "message": ""});
+        }
+        let mut extension = extension();
+        extension.status = Some(serde_json::from_value(object).unwrap());
+        let words: Vec<_> = reported(&extension).iter().map(|holder| holder.word).collect();
+        assert_eq!(words, want);
     }
-    let mut extension = extension();
-    extension.status = Some(serde_json::from_value(object).unwrap());
-    let words: Vec<_> = reported(&extension).iter().map(|holder| holder.word).collect();
-    assert_eq!(words, want);
 }
