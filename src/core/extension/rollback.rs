@@ -236,22 +236,19 @@ mod tests {
     }
 
     // applying.md j3: nothing is installed again before it has rolled out
-    #[rstest]
-    #[case::not_made("1", true, "is to be installed again")]
-    #[case::rolls_out("4", false, "is to be installed again")]
-    #[case::rolled_out("4", true, "is installed again")]
-    fn a_step_back_says_whether_it_is_made(
-        #[case] number: &str,
-        #[case] succeeded: bool,
-        #[case] want: &str,
-    ) {
-        let revisions = [revision(1, true, &Origin::default()), revision(5, succeeded, &of(4))];
-        let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
-        let now = LATE.parse().unwrap();
-        let back = going_back(&wanted, &extension(1), &revisions, now).unwrap().unwrap();
-        let note = back.note();
-        assert_eq!(note.reason, Reason::RolledBack);
-        assert!(note.message.contains(want), "{}", note.message);
+    #[test]
+    fn a_step_back_says_whether_it_is_made() {
+        for (number, succeeded, want) in
+            cases::<(&str, bool, &str)>(CASES, "a_step_back_says_whether_it_is_made")
+        {
+            let revisions = [revision(1, true, &Origin::default()), revision(5, succeeded, &of(4))];
+            let wanted = Policy::example(&[(policy::ROLLBACK_TO, number)]);
+            let now = LATE.parse().unwrap();
+            let back = going_back(&wanted, &extension(1), &revisions, now).unwrap().unwrap();
+            let note = back.note();
+            assert_eq!(note.reason, Reason::RolledBack);
+            assert!(note.message.contains(want), "{}", note.message);
+        }
     }
 
     // applying.md F23: once, at the deadline, with the evidence
@@ -280,32 +277,27 @@ mod tests {
         assert_eq!(back.note().reason, Reason::RolloutReverted);
     }
 
-    #[rstest]
-    #[case::the_same("p.v2", 1, None, true)]
-    #[case::what_is_installed_again("p.v3", 1, None, true)]
-    #[case::something_newer("p.v4", 1, None, false)]
-    #[case::changed_spec("p.v2", 2, None, false)]
-    #[case::being_deleted("p.v2", 1, Some("2026-01-01T00:00:00Z"), false)]
-    fn what_failed_is_not_tried_again(
-        #[case] target: &str,
-        #[case] generation: i64,
-        #[case] deleted: Option<&str>,
-        #[case] held: bool,
-    ) {
-        let origin = Origin { reverted: Some(("p.v2".into(), "not ready".into())), ..of(1) };
-        let mut revisions = [revision(3, true, &origin)];
-        revisions[0].metadata.deletion_timestamp = serde_json::from_value(json!(deleted)).unwrap();
-        let extension = extension(generation);
-        let target = BundleRecord { name: target.to_owned(), ..BundleRecord::of(&revisions[0]) };
-        let wanted = Policy::example(&[(policy::ON_FAILURE, "Rollback")]);
-        let back = reverted(&wanted, &extension, &revisions, &target);
-        assert_eq!(back.is_some(), held);
-        if let Some(back) = back {
-            let note = back.note().message;
-            assert!(
-                note.starts_with("p.v2 was not rolled out in time, and 3.0.0 of revision 1"),
-                "{note}"
-            );
+    #[test]
+    fn what_failed_is_not_tried_again() {
+        for (target, generation, deleted, held) in
+            cases::<(&str, i64, Value, bool)>(CASES, "what_failed_is_not_tried_again")
+        {
+            let origin = Origin { reverted: Some(("p.v2".into(), "not ready".into())), ..of(1) };
+            let mut revisions = [revision(3, true, &origin)];
+            revisions[0].metadata.deletion_timestamp = serde_json::from_value(deleted).unwrap();
+            let extension = extension(generation);
+            let target =
+                BundleRecord { name: target.to_owned(), ..BundleRecord::of(&revisions[0]) };
+            let wanted = Policy::example(&[(policy::ON_FAILURE, "Rollback")]);
+            let back = reverted(&wanted, &extension, &revisions, &target);
+            assert_eq!(back.is_some(), held);
+            if let Some(back) = back {
+                let note = back.note().message;
+                assert!(
+                    note.starts_with("p.v2 was not rolled out in time, and 3.0.0 of revision 1"),
+                    "{note}"
+                );
+            }
         }
     }
 }

@@ -625,34 +625,21 @@ fn deployment(status: &Value) -> Object {
         "metadata": {"name": "op", "generation": 2}, "status": status}))
 }
 
-const AVAILABLE: &str = r#".status.condition["Available"]"#;
+/// Its name and its text.
+fn readiness(found: &Readiness) -> Value {
+    match found {
+        Readiness::Ready => json!(["Ready"]),
+        Readiness::NotReady(text) => json!(["NotReady", text]),
+        Readiness::Unknown(text) => json!(["Unknown", text]),
+    }
+}
 
 // applying.md e1, e3, e4, e6
-#[rstest]
-#[case::ready(json!({"observedGeneration": 2, "updatedReplicas": 1, "replicas": 1,
-    "conditions": [{"type": "Available", "status": "True"}]}), Readiness::Ready)]
-#[case::scaled_to_zero(json!({"observedGeneration": 2,
-    "conditions": [{"type": "Available", "status": "True"}]}), Readiness::Ready)]
-#[case::unavailable(json!({"updatedReplicas": 1, "replicas": 1,
-    "conditions": [{"type": "Available", "status": "False"}]}),
-    Readiness::NotReady(format!("{AVAILABLE} is False")))]
-#[case::updating(json!({"updatedReplicas": 1, "replicas": 2,
-    "conditions": [{"type": "Available", "status": "False"}]}),
-    Readiness::NotReady(format!("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 2 and {AVAILABLE} is False")))]
-#[case::stale(json!({"observedGeneration": 1}), Readiness::Unknown(".status outdated".into()))]
-#[case::not_seen_yet(json!({"replicas": 0}),
-    Readiness::Unknown("\"status.updatedReplicas\" missing and missing .status.conditions".into()))]
-#[case::no_conditions(json!({"observedGeneration": 2, "updatedReplicas": 1}),
-    Readiness::Unknown("\"status.updatedReplicas\" != \"status.replicas\" expected: 1 got: 0 and missing .status.conditions".into()))]
-#[case::malformed(json!({"observedGeneration": 2, "conditions": {}}),
-    Readiness::Unknown("malformed .status.conditions".into()))]
-#[case::other_condition(json!({"observedGeneration": 2, "conditions": [{"type": "Progressing"}]}),
-    Readiness::Unknown(format!("missing {AVAILABLE}")))]
-#[case::stale_condition(json!({"observedGeneration": 2,
-    "conditions": [{"type": "Available", "status": "True", "observedGeneration": 1}]}),
-    Readiness::Unknown(format!("{AVAILABLE} outdated")))]
-fn deployment_probe(#[case] status: Value, #[case] want: Readiness) {
-    assert_eq!(evaluate(&deployment(&status), &built_in()), want);
+#[test]
+fn deployment_probe() {
+    for (status, want) in cases::<(Value, Value)>(CASES, "deployment_probe") {
+        assert_eq!(readiness(&evaluate(&deployment(&status), &built_in())), want);
+    }
 }
 
 // applying.md e2, 3.8's examples
@@ -680,15 +667,12 @@ fn probe_texts_name_what_is_wrong() {
 }
 
 // applying.md e3
-#[rstest]
-#[case(json!({"observedGeneration": 0}), true)]
-#[case::not_seen_yet(json!({}), false)]
-#[case::not_seen_yet(json!({"replicas": 0, "availableReplicas": 0}), false)]
-#[case(json!({"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}), true)]
-#[case(json!({"replicas": 1, "updatedReplicas": 1}), false)]
-fn stateful_set_needs_no_condition(#[case] status: Value, #[case] ready: bool) {
-    let set = object(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "status": status}));
-    assert_eq!(evaluate(&set, &built_in()) == Readiness::Ready, ready);
+#[test]
+fn stateful_set_needs_no_condition() {
+    for (status, ready) in cases::<(Value, bool)>(CASES, "stateful_set_needs_no_condition") {
+        let set = object(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "status": status}));
+        assert_eq!(evaluate(&set, &built_in()) == Readiness::Ready, ready);
+    }
 }
 
 fn value_probe(path: &str, value: &str) -> Vec<olm_api::ProgressionProbe> {
@@ -698,25 +682,22 @@ fn value_probe(path: &str, value: &str) -> Vec<olm_api::ProgressionProbe> {
 }
 
 // applying.md e5
-#[rstest]
-#[case("spec.n", "3", Readiness::Ready)]
-#[case("spec.b", "true", Readiness::Ready)]
-#[case("spec.s", "x", Readiness::Ready)]
-#[case("spec.s", "y", Readiness::NotReady(r#"value at key "spec.s" != "y"; expected: "y" got: "x""#.into()))]
-#[case("spec.z", "y", Readiness::NotReady(r#"missing key: "spec.z""#.into()))]
-fn field_value_probe(#[case] path: &str, #[case] value: &str, #[case] want: Readiness) {
-    let labelled = object(json!({"metadata": {"labels": {"a": "b"}},
-        "spec": {"n": 3, "b": true, "s": "x"}}));
-    assert_eq!(evaluate(&labelled, &value_probe(path, value)), want);
-    let mut other = object(json!({"metadata": {"labels": {"a": "c"}}}));
-    assert_eq!(evaluate(&other, &value_probe(path, value)), Readiness::Ready);
-    // One probe of anything is enough for it.
-    other.0.insert("status".into(), json!({"observedGeneration": 1}));
-    assert_eq!(
-        evaluate(&other, &value_probe(path, value)),
-        Readiness::Unknown(".status outdated".into())
-    );
-    assert_eq!(evaluate(&other, &[]), Readiness::Ready);
+#[test]
+fn field_value_probe() {
+    for (path, value, want) in cases::<(&str, &str, Value)>(CASES, "field_value_probe") {
+        let labelled = object(json!({"metadata": {"labels": {"a": "b"}},
+            "spec": {"n": 3, "b": true, "s": "x"}}));
+        assert_eq!(readiness(&evaluate(&labelled, &value_probe(path, value))), want);
+        let mut other = object(json!({"metadata": {"labels": {"a": "c"}}}));
+        assert_eq!(evaluate(&other, &value_probe(path, value)), Readiness::Ready);
+        // One probe of anything is enough for it.
+        other.0.insert("status".into(), json!({"observedGeneration": 1}));
+        assert_eq!(
+            evaluate(&other, &value_probe(path, value)),
+            Readiness::Unknown(".status outdated".into())
+        );
+        assert_eq!(evaluate(&other, &[]), Readiness::Ready);
+    }
 }
 
 // applying.md 3.7

@@ -249,11 +249,12 @@ fn end(ended: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{rows, text};
+    use crate::fixture::{cases, rows, text};
+
+    const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
     // applying.md 1.3
     #[test]
@@ -326,21 +327,19 @@ mod tests {
     }
 
     // applying.md 1.3
-    #[rstest]
-    #[case::for_minutes("ImagePullBackOff", "2026-01-01T00:02:00Z", true)]
-    #[case::not_yet("ImagePullBackOff", "2026-01-01T00:01:59Z", false)]
-    #[case::a_missing_secret("CreateContainerConfigError", "2026-01-01T01:00:00Z", false)]
-    fn an_image_that_cannot_be_pulled_counts_after_a_while(
-        #[case] reason: &str,
-        #[case] now: &str,
-        #[case] want: bool,
-    ) {
-        let now = now.parse().unwrap();
-        let one = pod("p", "2026-01-01T00:00:00Z", &waiting(reason, ""));
-        assert_eq!(is_unpulled(std::slice::from_ref(&one), now), want);
-        let newer = pod("q", "2026-01-01T00:00:30Z", &waiting("ContainerCreating", ""));
-        assert!(!is_unpulled(&[one, newer], now), "of an earlier revision");
-        assert!(!is_unpulled(&[], now));
+    #[test]
+    fn an_image_that_cannot_be_pulled_counts_after_a_while() {
+        for (reason, now, want) in cases::<(&str, &str, bool)>(
+            CASES,
+            "an_image_that_cannot_be_pulled_counts_after_a_while",
+        ) {
+            let now = now.parse().unwrap();
+            let one = pod("p", "2026-01-01T00:00:00Z", &waiting(reason, ""));
+            assert_eq!(is_unpulled(std::slice::from_ref(&one), now), want);
+            let newer = pod("q", "2026-01-01T00:00:30Z", &waiting("ContainerCreating", ""));
+            assert!(!is_unpulled(&[one, newer], now), "of an earlier revision");
+            assert!(!is_unpulled(&[], now));
+        }
     }
 
     #[test]
