@@ -43,17 +43,35 @@ pub enum Credential {
         username: String,
         password: SecretString,
     },
-    /// An OAuth refresh token, exchanged for access tokens.
-    IdentityToken(SecretString),
+    /// An OAuth refresh token, exchanged for access tokens, and what is sent to a registry that has no
+    /// token service: user and password, empty if there are none.
+    IdentityToken {
+        token: SecretString,
+        username: String,
+        password: SecretString,
+    },
     /// A bearer token that is sent unchanged.
     RegistryToken(SecretString),
 }
 
 impl Credential {
-    pub(crate) fn secret(&self) -> &SecretString {
+    /// Returns user and password, if it has them.
+    pub(crate) fn login(&self) -> Option<(&str, &SecretString)> {
         match self {
-            Self::Basic { password, .. } => password,
-            Self::IdentityToken(token) | Self::RegistryToken(token) => token,
+            Self::Basic { username, password } | Self::IdentityToken { username, password, .. } => {
+                let is_set = !username.is_empty() || !password.0.is_empty();
+                is_set.then_some((username.as_str(), password))
+            }
+            Self::RegistryToken(_) => None,
+        }
+    }
+
+    /// Returns what no text may contain.
+    pub(crate) fn secrets(&self) -> Vec<&str> {
+        match self {
+            Self::Basic { password, .. } => vec![password.expose()],
+            Self::IdentityToken { token, password, .. } => vec![token.expose(), password.expose()],
+            Self::RegistryToken(token) => vec![token.expose()],
         }
     }
 }
@@ -165,20 +183,23 @@ impl Entry {
     }
 
     fn credential(self, key: &str) -> Result<Option<Credential>, AuthError> {
-        if !self.identitytoken.0.is_empty() {
-            return Ok(Some(Credential::IdentityToken(self.identitytoken)));
+        // It counts before the two fields, as for Docker and the kubelet.
+        let login = if self.auth.0.is_empty() {
+            Some((self.username, self.password))
+        } else {
+            decode(self.auth.expose())
+        };
+        let token = self.identitytoken;
+        if !token.0.is_empty() {
+            let (username, password) = login.unwrap_or_default();
+            return Ok(Some(Credential::IdentityToken { token, username, password }));
         }
         if !self.registrytoken.0.is_empty() {
             return Ok(Some(Credential::RegistryToken(self.registrytoken)));
         }
-        // It counts before the two fields, as for Docker and the kubelet.
-        let (username, password) = if self.auth.0.is_empty() {
-            (self.username, self.password)
-        } else {
-            decode(self.auth.expose()).ok_or_else(|| AuthError::Entry(without_user(key)))?
-        };
-        let is_set = !username.is_empty() || !password.0.is_empty();
-        Ok(is_set.then_some(Credential::Basic { username, password }))
+        let (username, password) = login.ok_or_else(|| AuthError::Entry(without_user(key)))?;
+        let credential = Credential::Basic { username, password };
+        Ok(credential.login().is_some().then_some(credential))
     }
 }
 
@@ -229,10 +250,14 @@ mod tests {
         for (name, json, repository, want) in cases::<Case>("credentials_are_found") {
             let credentials = Credentials::parse(json.as_bytes()).unwrap();
             let registry = if repository == "docker.io" { &repository } else { "h.io" };
-            let want = match want.split_once(':') {
-                Some((username, password)) => Some(basic(username, password)),
-                None if want.is_empty() => None,
-                None => Some(Credential::IdentityToken(SecretString::new(want))),
+            let (login, token) = want.split_once(' ').unwrap_or((&want, ""));
+            let login = login.split_once(':').map(|(username, password)| basic(username, password));
+            let want = match login {
+                Some(Credential::Basic { username, password }) if !token.is_empty() => {
+                    let token = SecretString::new(token);
+                    Some(Credential::IdentityToken { token, username, password })
+                }
+                login => login,
             };
             let found = credentials.lookup(registry, &repository);
             assert_eq!(found.map(|(_, credential)| credential), want.as_ref(), "{name}");

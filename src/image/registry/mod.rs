@@ -275,7 +275,7 @@ impl Session {
     /// Turns a response to a request with this `Authorization` header into an error.
     async fn refusal(&self, response: Response, header: Option<&SecretString>) -> RequestError {
         let token = header.and_then(|it| it.expose().split(' ').nth(1));
-        let own = self.credential().map(|it| it.secret().expose());
+        let own = self.credential().map(Credential::secrets).unwrap_or_default();
         let secrets: Vec<_> = token.into_iter().chain(own).collect();
         answer(response, &secrets).await
     }

@@ -44,12 +44,10 @@ impl Session {
         if let Some(Credential::RegistryToken(token)) = self.credential() {
             return Ok(Some(bearer(token.expose())));
         }
-        match (&self.challenge(), self.credential()) {
-            (Challenge::Basic, Some(Credential::Basic { username, password })) => {
-                Ok(Some(basic(username, password)))
-            }
-            (Challenge::Anonymous | Challenge::Basic, _) => Ok(None),
-            (Challenge::Bearer { realm, service, .. }, _) => {
+        match &self.challenge() {
+            Challenge::Anonymous => Ok(None),
+            Challenge::Basic => Ok(self.basic()),
+            Challenge::Bearer { realm, service, .. } => {
                 // The lock is held across the request on purpose: layers that are fetched
                 // concurrently then request one token, not one each.
                 let mut held = self.token.lock().await;
@@ -65,6 +63,13 @@ impl Session {
                 Ok(Some(header))
             }
         }
+    }
+
+    /// Returns the `Authorization` header with user and password.
+    fn basic(&self) -> Option<SecretString> {
+        let (username, password) = self.credential()?.login()?;
+        let pair = STANDARD.encode(format!("{username}:{}", password.expose()));
+        Some(SecretString::new(format!("Basic {pair}")))
     }
 
     async fn grant(
@@ -85,20 +90,18 @@ impl Session {
         if is_local(&realm) && !is_local(&url(&self.base)?) {
             return Err(refused("on this machine or its local link, and the registry is not"));
         }
-        let secret = match self.credential() {
-            Some(Credential::Basic { username, password }) => Some(basic(username, password)),
-            _ => None,
-        };
+        let mut secret = None;
         let response = match self.credential() {
-            Some(Credential::IdentityToken(token)) => {
+            Some(Credential::IdentityToken { token, .. }) => {
                 self.refresh(&realm, service, scope, token).await?
             }
             credential => {
+                secret = self.basic();
                 // A block, because the writer cannot be sent between threads and must be dropped
                 // before the response is awaited.
                 {
                     let mut query = realm.query_pairs_mut();
-                    if let Some(Credential::Basic { username, .. }) = credential {
+                    if let Some((username, _)) = credential.and_then(Credential::login) {
                         query.append_pair("account", username);
                     }
                     if let Some(service) = service {
@@ -159,9 +162,4 @@ impl Session {
 
 fn bearer(token: &str) -> SecretString {
     SecretString::new(format!("Bearer {token}"))
-}
-
-fn basic(username: &str, password: &SecretString) -> SecretString {
-    let pair = STANDARD.encode(format!("{username}:{}", password.expose()));
-    SecretString::new(format!("Basic {pair}"))
 }

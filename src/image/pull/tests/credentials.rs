@@ -66,12 +66,14 @@ async fn credentials_reach_the_token_service() {
 
 // catalogs.md 5.3
 #[rstest]
-#[case::basic("Basic realm=\"x\"", "Basic dTpw")]
-#[case::bearer("Bearer realm=\"http://{host}/token\"", "Bearer t")]
+#[case::basic("Basic realm=\"x\"", "Basic dTpw", user("p"))]
+#[case::basic_beside_a_token("Basic realm=\"x\"", "Basic dTpw", identity_token("p"))]
+#[case::bearer("Bearer realm=\"http://{host}/token\"", "Bearer t", user("p"))]
 #[tokio::test]
 async fn credentials_are_sent_where_only_the_repository_asks(
     #[case] challenge: &'static str,
     #[case] wanted: &'static str,
+    #[case] credential: Credential,
 ) {
     let built = image();
     let registry = serve(move |request| {
@@ -90,7 +92,7 @@ async fn credentials_are_sent_where_only_the_repository_asks(
     });
     let scene = scene(&registry);
     scene.pull().await.unwrap_err();
-    scene.credential(user("p"));
+    scene.credential(credential);
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 
@@ -162,7 +164,7 @@ async fn identity_token_is_traded() {
             == "grant_type=refresh_token&service=s&client_id=olm-controller&scope=repository%3Ar%3Apull&refresh_token=secret"
     });
     let scene = scene(&registry);
-    scene.credential(Credential::IdentityToken(SecretString::new("secret")));
+    scene.credential(identity_token("p"));
     assert_eq!(scene.pull().await.unwrap(), b"content");
 }
 

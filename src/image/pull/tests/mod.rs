@@ -142,6 +142,11 @@ fn user(password: &str) -> Credential {
     Credential::Basic { username: "u".into(), password: SecretString::new(password) }
 }
 
+fn identity_token(password: &str) -> Credential {
+    let (token, password) = (SecretString::new("secret"), SecretString::new(password));
+    Credential::IdentityToken { token, username: "u".into(), password }
+}
+
 struct Scene {
     puller: Puller,
     image: ImageRef,

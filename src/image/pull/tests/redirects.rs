@@ -82,7 +82,7 @@ async fn a_manifest_by_digest_may_be_on_another_host(
 // catalogs.md 8.3, deploying.md P23
 #[rstest]
 #[case::password(user("p"))]
-#[case::identity_token(Credential::IdentityToken(SecretString::new("secret")))]
+#[case::identity_token(identity_token(""))]
 #[tokio::test]
 async fn a_token_service_sends_nobody_to_another_host(#[case] credential: Credential) {
     let (elsewhere, asked) = recorded(|_| answer(200, r#"{"token":"t"}"#));
@@ -121,7 +121,7 @@ async fn a_refresh_token_is_sent_once(#[case] status: u16) {
         _ => challenge(&request.headers["host"]),
     });
     let scene = scene(&registry);
-    scene.credential(Credential::IdentityToken(SecretString::new("secret")));
+    scene.credential(identity_token(""));
     let text = scene.text().await;
     assert_eq!(tokens(&asked), ["/token"]);
     assert!(text.ends_with("refused: a refresh token is sent only once"), "{text}");
