@@ -32,7 +32,8 @@ pub(super) struct Token {
 struct Grant {
     token: Option<String>,
     access_token: Option<String>,
-    expires_in: Option<u64>,
+    /// Seconds; not above zero where the service says nothing about it.
+    expires_in: Option<i64>,
 }
 
 impl Session {
@@ -120,7 +121,8 @@ impl Session {
         let grant: Grant = serde_json::from_slice(&bytes).map_err(|_| RequestError::NoToken)?;
         let mut tokens = [grant.token, grant.access_token].into_iter().flatten();
         let token = tokens.find(|it| !it.is_empty());
-        let life = Duration::from_secs(grant.expires_in.unwrap_or_default()).max(MIN_TOKEN_LIFE);
+        let seconds = grant.expires_in.and_then(|seconds| u64::try_from(seconds).ok());
+        let life = Duration::from_secs(seconds.unwrap_or_default()).max(MIN_TOKEN_LIFE);
         Ok(Token {
             header: bearer(&token.ok_or(RequestError::NoToken)?),
             expires: Instant::now().checked_add(life).ok_or(RequestError::NoToken)?,

@@ -17,10 +17,10 @@ fn guarded(
                 return answer(401, body);
             }
             (*given, *used) = (*given + 1, 0);
-            return answer(
-                200,
-                format!(r#"{{"token":"t{given}","access_token":null,"expires_in":300}}"#),
-            );
+            // As some services do where a token does not expire.
+            let life = [300, 0, -1][*given % 3];
+            let body = format!(r#"{{"token":"t{given}","access_token":null,"expires_in":{life}}}"#);
+            return answer(200, body);
         }
         let wanted = format!("Bearer t{given}");
         if request.header("authorization") == Some(&wanted) && *used < most {
