@@ -4,6 +4,7 @@
 //! bytes that stops at the limits. The compression is detected from the first bytes, as upstream
 //! does; bzip2 and xz are refused. Decompression takes a processor of its own.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +54,7 @@ impl<'a> LayerReader<'a> {
     /// Begins to decompress `blob` in `scope`.
     pub(crate) fn new<'scope>(
         scope: &'scope Scope<'scope, '_>,
-        blob: Box<dyn Read + Send + 'scope>,
+        blob: &'scope File,
         hasher: Hasher,
         before: u64,
         limits: &'a Limits,
@@ -154,12 +155,12 @@ impl Read for ReadAhead {
     }
 }
 
-struct Counted<R> {
-    inner: R,
+struct Counted<'a> {
+    inner: &'a File,
     count: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
@@ -167,9 +168,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-fn decompress<'a, R: Read + Send + 'a>(
-    mut blob: BufReader<R>,
-) -> io::Result<Box<dyn Read + Send + 'a>> {
+fn decompress(mut blob: BufReader<Counted<'_>>) -> io::Result<Box<dyn Read + Send + '_>> {
     let magic = blob.fill_buf()?;
     if magic.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(blob)));

@@ -412,7 +412,7 @@ impl Image {
         Ok(unpacked.map_err(|err| PullError::Store(io::Error::other(err)))??)
     }
 
-    async fn fetch(&self, limits: &Limits) -> Result<Vec<Layer<File>>, PullError> {
+    async fn fetch(&self, limits: &Limits) -> Result<Vec<Layer>, PullError> {
         let copy = |err| PullError::Copy(CopyError::Manifest(err));
         manifest::check_layers(&self.layers, limits).map_err(copy)?;
         let sizes = self.layers.iter().map(|blob| blob.size);

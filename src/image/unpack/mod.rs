@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek as _};
+use std::io::{self, Seek as _};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -24,23 +24,10 @@ use crate::tree::{Node, Tree};
 
 const HARD_LINK: &str = "hard link target is not a file of the wanted directories";
 
-/// Bytes of a layer that can be read more than once, not at the same time.
-pub trait LayerSource {
-    /// Opens the bytes from their start.
-    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>>;
-}
-
-impl LayerSource for File {
-    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
-        let mut file = self;
-        file.rewind()?;
-        Ok(Box::new(file))
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layer<S> {
-    pub source: S,
+#[derive(Debug)]
+pub struct Layer {
+    /// The layer as it was downloaded.
+    pub source: File,
     /// Digest of the decompressed bytes, as the image configuration lists it.
     pub diff_id: Option<Digest>,
 }
@@ -106,8 +93,8 @@ impl From<io::Error> for Refusal {
 ///
 /// A wanted directory is a clean path without leading or trailing slashes; the empty path is the
 /// whole image. If it is a symbolic link inside the image, its target is read under its name.
-pub fn unpack<S: LayerSource>(
-    layers: &[Layer<S>],
+pub fn unpack(
+    layers: &[Layer],
     wanted: &[String],
     limits: &Limits,
     stop: &AtomicBool,
@@ -151,12 +138,7 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    fn layer<S: LayerSource>(
-        &mut self,
-        index: usize,
-        layer: &Layer<S>,
-        stop: &AtomicBool,
-    ) -> Result<(), UnpackError> {
+    fn layer(&mut self, index: usize, layer: &Layer, stop: &AtomicBool) -> Result<(), UnpackError> {
         let mut entry = None;
         self.try_layer(index, layer, stop, &mut entry).map_err(|refusal| {
             let entry = entry.map(|name| format!(", entry {}", shown(&name))).unwrap_or_default();
@@ -164,16 +146,17 @@ impl<'a> Unpacking<'a> {
         })
     }
 
-    fn try_layer<S: LayerSource>(
+    fn try_layer(
         &mut self,
         index: usize,
-        layer: &Layer<S>,
+        layer: &Layer,
         stop: &AtomicBool,
         current: &mut Option<String>,
     ) -> Result<(), Refusal> {
         let algorithm = layer.diff_id.as_ref().map(Digest::algorithm);
         let hasher = Hasher::new(algorithm.unwrap_or(Algorithm::Sha256));
-        let blob = layer.source.open()?;
+        let mut blob = &layer.source;
+        blob.rewind()?;
         let (before, limits) = (self.decompressed, self.limits);
         let (got, decompressed) = thread::scope(|scope| {
             let reader = LayerReader::new(scope, blob, hasher, before, limits, stop)?;

@@ -1,6 +1,6 @@
 //! Hostile archives, each written by hand here.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use olm_core::error::Chain;
 use proptest::prelude::*;
@@ -8,12 +8,6 @@ use rstest::rstest;
 
 use super::*;
 use crate::fixture::cases;
-
-impl LayerSource for Vec<u8> {
-    fn open(&self) -> io::Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(self.as_slice()))
-    }
-}
 
 #[expect(unreachable_pub, reason = "those are of olm-test")]
 #[path = "../../../test/archive.rs"]
@@ -40,7 +34,9 @@ fn written(archive: Archive, entry: &str) -> Archive {
     }
 }
 
-fn layer(source: Vec<u8>) -> Layer<Vec<u8>> {
+fn layer(bytes: Vec<u8>) -> Layer {
+    let mut source = tempfile::tempfile().unwrap();
+    source.write_all(&bytes).unwrap();
     Layer { source, diff_id: None }
 }
 
@@ -346,7 +342,7 @@ fn broken_last_layer_gives_nothing() {
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
     assert!(configs(vec![good.clone(), broken]).unwrap_err().starts_with("layer 2"));
-    let wrong = Layer { source: good, diff_id: Some(Digest::sha256(b"other")) };
+    let wrong = Layer { diff_id: Some(Digest::sha256(b"other")), ..layer(good) };
     let got = unpack(&[wrong], &["configs".into()], &Limits::catalog(), &AtomicBool::new(false));
     assert!(Chain(&got.unwrap_err()).to_string().contains("the image configuration says sha256:"));
 }
