@@ -171,7 +171,7 @@ fn evidence(revision: &ClusterObjectSet) -> String {
 mod tests {
     use olm_api::keys::annotation;
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture::cases;
