@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use jiff::fmt::serde::timestamp::second;
 use olm_core::catalog::lint::Tally;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::schema;
@@ -198,13 +199,14 @@ impl BlobIndex {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
     pub catalog: String,
     /// Identity of the catalog object; content of another object of the same name is not used.
     pub uid: String,
     pub reference: String,
     /// When the image was unpacked.
+    #[serde(with = "second::required")]
     pub unpacked: Timestamp,
 }
 
@@ -215,27 +217,29 @@ pub fn whole_seconds(time: Timestamp) -> Timestamp {
 
 #[derive(Debug)]
 pub(super) struct Record {
+    pub(super) facts: Facts,
+    pub(super) index: BlobIndex,
+}
+
+/// What is known of a content besides its blobs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Facts {
+    #[serde(flatten)]
     pub(super) origin: Origin,
+    #[serde(with = "second::required")]
     pub(super) stored: Timestamp,
     /// CRC-32 of the uncompressed lines.
     pub(super) checksum: u32,
     pub(super) dropped: usize,
     pub(super) findings: Option<Tally>,
-    pub(super) index: BlobIndex,
 }
 
 /// The form of [`Record`] on disk.
 #[derive(Serialize, Deserialize)]
 struct RecordFile<'a> {
     format: u32,
-    catalog: String,
-    uid: String,
-    reference: String,
-    unpacked: i64,
-    stored: i64,
-    checksum: u32,
-    dropped: usize,
-    findings: Option<Tally>,
+    #[serde(flatten)]
+    facts: Cow<'a, Facts>,
     names: Vec<Cow<'a, str>>,
     /// Per blob: bytes, schema, package, name; the last three are places in `names`.
     blobs: Vec<[u32; 4]>,
@@ -243,23 +247,13 @@ struct RecordFile<'a> {
 
 impl Record {
     pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
+        let BlobIndex { names, blobs, .. } = &self.index;
+        let places = |blob: &BlobRef| [blob.len, blob.schema, blob.package, blob.name];
         let file = RecordFile {
             format: FORMAT,
-            catalog: self.origin.catalog.clone(),
-            uid: self.origin.uid.clone(),
-            reference: self.origin.reference.clone(),
-            unpacked: self.origin.unpacked.as_second(),
-            stored: self.stored.as_second(),
-            checksum: self.checksum,
-            dropped: self.dropped,
-            findings: self.findings.clone(),
-            names: self.index.names.iter().map(|name| Cow::Borrowed(&**name)).collect(),
-            blobs: self
-                .index
-                .blobs
-                .iter()
-                .map(|blob| [blob.len, blob.schema, blob.package, blob.name])
-                .collect(),
+            facts: Cow::Borrowed(&self.facts),
+            names: names.iter().map(|name| Cow::Borrowed(&**name)).collect(),
+            blobs: blobs.iter().map(places).collect(),
         };
         let mut to = io::BufWriter::new(to);
         serde_json::to_writer(&mut to, &file)?;
@@ -268,27 +262,11 @@ impl Record {
 
     /// Reads what [`Record::write`] has written.
     pub(super) fn read(from: impl Read) -> io::Result<Self> {
-        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         let from = io::BufReader::new(from.take(MAX_FILE_BYTES));
         let file: RecordFile<'_> = serde_json::from_reader(from)?;
-        let time = |seconds| Timestamp::from_second(seconds).map_err(|_| invalid());
-        if file.format != FORMAT {
-            return Err(invalid());
-        }
-        let index = BlobIndex::restored(&file.names, &file.blobs).ok_or_else(invalid)?;
-        Ok(Self {
-            origin: Origin {
-                catalog: file.catalog,
-                uid: file.uid,
-                reference: file.reference,
-                unpacked: time(file.unpacked)?,
-            },
-            stored: time(file.stored)?,
-            checksum: file.checksum,
-            dropped: file.dropped,
-            findings: file.findings,
-            index,
-        })
+        let index = BlobIndex::restored(&file.names, &file.blobs);
+        let index = index.filter(|_| file.format == FORMAT).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { facts: file.facts.into_owned(), index })
     }
 }
 
@@ -309,7 +287,7 @@ mod tests {
             unpacked: Timestamp::UNIX_EPOCH,
         };
         let (stored, checksum) = (Timestamp::UNIX_EPOCH, 0);
-        Record { origin, stored, checksum, dropped: 0, findings: None, index }
+        Record { facts: Facts { origin, stored, checksum, dropped: 0, findings: None }, index }
     }
 
     /// Returns what is read back, and in how many bytes it was written.

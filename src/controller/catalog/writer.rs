@@ -11,7 +11,7 @@ use olm_core::error::quote;
 use olm_image::room::{GrowingFile, Writing};
 
 use super::disk::{Blob, INDEX, LINES, StoreError, WRITING};
-use super::index::{BlobIndex, IndexError, Origin, Record, whole_seconds};
+use super::index::{BlobIndex, Facts, IndexError, Origin, Record, whole_seconds};
 
 /// Bytes of lines written at once.
 const BUFFER_BYTES: usize = 1 << 18;
@@ -75,14 +75,14 @@ impl Writer {
 
     pub(super) fn finish(mut self, folder: &Path, origin: Origin) -> io::Result<()> {
         self.lines.flush()?;
-        let record = Record {
+        let facts = Facts {
             origin,
             stored: whole_seconds(Timestamp::now()),
             checksum: self.checksum.sum(),
             dropped: self.dropped,
             findings: self.linter.map(Linter::tally),
-            index: self.index,
         };
+        let record = Record { facts, index: self.index };
         record.write(self.writing.create(&folder.join(INDEX))?)
     }
 }

@@ -95,26 +95,26 @@ pub enum Encoding {
 
 impl Content {
     pub fn origin(&self) -> &Origin {
-        &self.record.origin
+        &self.record.facts.origin
     }
 
     /// Returns the digest of the image, with its algorithm.
     pub fn digest(&self) -> &str {
-        let reference = &self.record.origin.reference;
+        let reference = &self.record.facts.origin.reference;
         reference.rsplit_once('@').map_or(reference, |(_, digest)| digest)
     }
 
     pub fn stored(&self) -> Timestamp {
-        self.record.stored
+        self.record.facts.stored
     }
 
     /// Returns how many blobs were left out because they have no schema.
     pub fn dropped(&self) -> usize {
-        self.record.dropped
+        self.record.facts.dropped
     }
 
     pub fn findings(&self) -> Option<&Tally> {
-        self.record.findings.as_ref()
+        self.record.facts.findings.as_ref()
     }
 
     pub fn index(&self) -> &BlobIndex {
@@ -186,7 +186,7 @@ impl Content {
                 read => checksum.update(&buffer[..read]),
             }
         }
-        Ok(checksum.sum() == self.record.checksum)
+        Ok(checksum.sum() == self.record.facts.checksum)
     }
 }
 
@@ -368,7 +368,7 @@ impl Store {
     }
 
     fn swap(&self, content: Arc<Content>) {
-        self.contents.put(&content.record.origin.catalog.clone(), Some(content));
+        self.contents.put(&content.record.facts.origin.catalog.clone(), Some(content));
     }
 
     /// Moves a complete folder into place and points at it.
