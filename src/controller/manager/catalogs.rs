@@ -14,7 +14,7 @@ use super::{Manager, Signal};
 use crate::args::{Component, Listen};
 use crate::catalog::store::Store;
 use crate::catalog::{self, CatalogServer, Trust};
-use crate::server::{self, Limited, Limits};
+use crate::server::{self, Limits};
 
 /// Check of readiness: what the leader serves is here.
 const CONTENT: &str = "catalogs";
@@ -27,15 +27,14 @@ impl Manager {
         let Listen::At(address) = self.args.catalogs_server_addr else {
             bail!("--catalogs-server-addr must be an address: catalogs are served there");
         };
-        let listener = self.bind("catalogs", address)?;
-        let bound = listener.local_addr()?;
         let routes = server::catalogs::routes(server::catalogs::Catalogs {
             store: Arc::clone(&store),
             metrics: self.metrics.clone(),
             metas: self.settings.is_on(FeatureGate::ApiV1MetasHandler),
         });
-        let listener = Limited::new(listener, Limits::CATALOGS, self.metrics.clone())?;
-        self.serve("catalog server", listener, self.certificates.clone(), routes);
+        let certificates = self.certificates.clone();
+        let bound =
+            self.serve("catalog server", address, Limits::CATALOGS, certificates, routes)?;
         let half = self.half(Component::Catalogs);
         let ctx = self.catalog_context(half.client.clone(), &store, bound);
         let run = catalog::run(ctx, self.args.gc_interval, self.shutdown.clone());

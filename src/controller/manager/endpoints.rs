@@ -1,6 +1,6 @@
 //! Listeners of this process: bound before anything starts, served to the very end.
 
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +21,8 @@ const LINGER: Duration = Duration::from_secs(5);
 impl Manager {
     pub(super) fn start_probes(&mut self) -> anyhow::Result<()> {
         if let Listen::At(address) = self.args.health_probe_bind_address {
-            let listener = self.bind("health", address)?;
             let routes = server::health::routes(Arc::clone(&self.health));
-            let listener = Limited::new(listener, Limits::HEALTH, self.metrics.clone())?;
-            self.serve("health endpoints", listener, None, routes);
+            self.serve("health endpoints", address, Limits::HEALTH, None, routes)?;
         }
         Ok(())
     }
@@ -43,48 +41,44 @@ impl Manager {
             (None, None) => Listen::Off,
         };
         if let Listen::At(address) = metrics {
-            let listener = self.bind("metrics", address)?;
             let reviewer = server::Reviewer::new(self.client.clone(), self.metrics.clone());
             let routes = server::health::metrics_routes(self.metrics.clone(), reviewer);
-            let listener = Limited::new(listener, Limits::METRICS, self.metrics.clone())?;
-            self.serve("metrics endpoint", listener, self.certificates.clone(), routes);
+            let certificates = self.certificates.clone();
+            self.serve("metrics endpoint", address, Limits::METRICS, certificates, routes)?;
         }
         Ok(())
     }
 
-    /// Binds an address, and notes it for `--listen-info`.
-    pub(super) fn bind(
-        &mut self,
-        name: &'static str,
-        address: SocketAddr,
-    ) -> anyhow::Result<TcpListener> {
-        let listener =
-            server::bind(address).with_context(|| format!("listening on {address} for {name}"))?;
-        self.listening.insert(name, listener.local_addr()?);
-        Ok(listener)
-    }
-
-    /// Serves until the end, and goes on for a moment after it where replicas take over.
+    /// Binds an address, notes it for `--listen-info` and returns it; serves there until the end, and
+    /// goes on for a moment after it where replicas take over.
     pub(super) fn serve(
         &mut self,
-        name: &'static str,
-        listener: Limited,
+        part: &'static str,
+        address: SocketAddr,
+        limits: Limits,
         certificates: Option<Certificates>,
         routes: Router,
-    ) {
+    ) -> anyhow::Result<SocketAddr> {
+        let name = limits.listener;
+        let listener =
+            server::bind(address).with_context(|| format!("listening on {address} for {name}"))?;
+        let bound = listener.local_addr()?;
+        self.listening.insert(name, bound);
+        let listener = Limited::new(listener, limits, self.metrics.clone())?;
         let shutdown = self.shutdown.clone();
         let linger = if self.args.leader_elect { LINGER } else { Duration::ZERO };
         let closing = async move {
             shutdown.await;
             tokio::time::sleep(linger).await;
         };
-        self.parts.serve(name, async move {
+        self.parts.serve(part, async move {
             let certificates = certificates.as_ref();
             let served = server::serve_within(listener, certificates, routes, closing).await;
             if let Err(error) = served {
-                tracing::error!(name, %error, "server failed");
+                tracing::error!(name = part, %error, "server failed");
             }
         });
+        Ok(bound)
     }
 }
 
