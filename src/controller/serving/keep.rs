@@ -15,14 +15,13 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use olm_api::keys::name::{self, CA_BUNDLE};
 use olm_api::keys::{label, manager};
-use olm_core::error::Chain;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::plan::{Change, plan};
-use super::{Identity, LONGEST, MAKING, RETRY, tell_replaced, until};
+use super::{Identity, LONGEST, MAKING, RETRY, pause, tell_replaced, until};
 use crate::cluster::{Repeated, RequestError, as_manager, code, named};
 use crate::x509::{Authority, Data, Step};
 
@@ -55,16 +54,8 @@ impl Keeper {
         let mut failure = Repeated::default();
         loop {
             let secret = self.secret.borrow_and_update().clone();
-            let pause = match self.keep(&client, secret).await {
-                Ok(pause) => {
-                    failure.over();
-                    pause
-                }
-                Err(error) => {
-                    failure.log(Chain(&*error).to_string(), "the serving CA cannot be kept");
-                    RETRY
-                }
-            };
+            let done = self.keep(&client, secret).await;
+            let pause = pause(done, &mut failure, "the serving CA cannot be kept");
             // Two keepers that know different states of the Secret must not chase each other.
             tokio::select! {
                 () = &mut shutdown => return,

@@ -24,10 +24,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 use olm_api::conditions::Reason;
+use olm_core::error::Chain;
 use tokio::sync::watch;
 
 use crate::catalog::Published;
-use crate::cluster::Sentence;
+use crate::cluster::{Repeated, Sentence};
 use crate::reconcile::event;
 use crate::server::health::Health;
 use crate::server::tls::Certificates;
@@ -93,6 +94,24 @@ async fn tell_replaced(client: &Client, secret: &Secret, why: &str) {
     let recorder = Recorder::new(client.clone(), Reporter::from("olm-controller"));
     if let Err(error) = recorder.publish(&event, &secret.object_ref(&())).await {
         tracing::debug!(error = %Sentence(&error), "event not written");
+    }
+}
+
+/// Returns the pause after a round, whose failure is logged once.
+fn pause(
+    done: anyhow::Result<Duration>,
+    failure: &mut Repeated,
+    message: &'static str,
+) -> Duration {
+    match done {
+        Ok(pause) => {
+            failure.over();
+            pause
+        }
+        Err(error) => {
+            failure.log(Chain(&*error).to_string(), message);
+            RETRY
+        }
     }
 }
 

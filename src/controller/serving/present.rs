@@ -10,12 +10,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use olm_api::keys::name;
-use olm_core::error::Chain;
 use tokio::sync::watch;
 
 use super::keep::create;
 use super::plan::{Leaf, PROFILE, signer, turn};
-use super::{CHECK, Identity, MAKING, RETRY, tell_replaced, until};
+use super::{CHECK, Identity, MAKING, RETRY, pause, tell_replaced, until};
 use crate::catalog::Published;
 use crate::cluster::{Repeated, RequestError, code, named};
 use crate::server::health::Health;
@@ -58,16 +57,8 @@ impl Presenter {
             }
         };
         loop {
-            let pause = match self.follow(&mut secret).await {
-                Ok(pause) => {
-                    failure.over();
-                    pause
-                }
-                Err(error) => {
-                    failure.log(Chain(&*error).to_string(), "no serving certificate can be issued");
-                    RETRY
-                }
-            };
+            let done = self.follow(&mut secret).await;
+            let pause = pause(done, &mut failure, "no serving certificate can be issued");
             tokio::select! {
                 Some(now) = secrets.next() => secret = now,
                 () = tokio::time::sleep(pause) => {}
