@@ -93,10 +93,8 @@ fn respond(catalogs: &Catalogs, request: &Request) -> Response {
     }
     let head = request.method() == Method::HEAD;
     if !head && request.method() != Method::GET {
-        let mut response = failure(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
-        let allowed = HeaderValue::from_static("GET, HEAD");
-        response.headers_mut().insert(ALLOW, allowed);
-        return response;
+        let refused = failure(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
+        return ([(ALLOW, "GET, HEAD")], refused).into_response();
     }
     let answer = match found(catalogs, &target, request) {
         Ok(answer) => answer,
@@ -184,10 +182,9 @@ fn all(
     let len = content.index().bytes();
     match negotiate::asked(request, validators, len) {
         Asked::Unsatisfiable => {
-            let mut response =
-                failure(StatusCode::RANGE_NOT_SATISFIABLE, "416 Range Not Satisfiable\n");
-            set(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{len}"));
-            response
+            let text = "416 Range Not Satisfiable\n";
+            let refused = failure(StatusCode::RANGE_NOT_SATISFIABLE, text);
+            ([(CONTENT_RANGE, format!("bytes */{len}"))], refused).into_response()
         }
         Asked::Part(range) => partial(content, &range, len, head),
         Asked::Whole => {
@@ -209,16 +206,14 @@ fn all(
 /// Answers with one range, as it is.
 fn partial(content: &Arc<Content>, range: &Range<u64>, len: u64, head: bool) -> Response {
     let part = Part::of(range);
-    let total = part.len;
+    let headers = [
+        (CONTENT_TYPE, JSON_LINES.to_owned()),
+        (CONTENT_LENGTH, part.len.to_string()),
+        (ACCEPT_RANGES, "bytes".to_owned()),
+        (CONTENT_RANGE, format!("bytes {}-{}/{len}", range.start, range.end - 1)),
+    ];
     let body = if head { Body::empty() } else { body::stream(Arc::clone(content), vec![part]) };
-    let mut response = Response::new(body);
-    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
-    headers.insert(CONTENT_LENGTH, total.into());
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    set(headers, CONTENT_RANGE, &format!("bytes {}-{}/{len}", range.start, range.end - 1));
-    response
+    (StatusCode::PARTIAL_CONTENT, headers, body).into_response()
 }
 
 /// Answers with everything: as it is stored in this form, or compressed on the way while that form

@@ -13,10 +13,11 @@ use super::*;
 use crate::catalog::store::Origin;
 use crate::tls::CurrentProfile;
 
-/// A running server on a store of its own.
+/// A running server on a store of its own, which has the content of [`large`] as catalog `acme`.
 struct Server {
     folder: TempDir,
     store: Arc<Store>,
+    content: Arc<Content>,
     metrics: Metrics,
     address: SocketAddr,
     client: reqwest::Client,
@@ -48,7 +49,8 @@ impl Server {
         let routes =
             routes(Catalogs { store: Arc::clone(&store), metrics: metrics.clone(), metas });
         tokio::spawn(serve(listener, None, routes, std::future::pending()));
-        Self { folder, store, metrics, address, client: client().build().unwrap() }
+        let content = put(&store, "acme", "sha256:1", &large());
+        Self { folder, store, content, metrics, address, client: client().build().unwrap() }
     }
 
     fn put(&self, catalog: &str, digest: &str, text: &str) -> Arc<Content> {
@@ -88,17 +90,19 @@ fn unzip(bytes: &[u8]) -> String {
 #[tokio::test]
 async fn all_answers_like_a_static_file() {
     let server = Server::start(true);
-    let content = server.put("acme", "sha256:1", &large());
     let response = server.get("/catalogs/acme/api/v1/all").await;
     assert_eq!(response.status(), 200);
     assert_eq!(header(&response, "content-type"), "application/jsonl");
     assert_eq!(header(&response, "etag"), "W/\"sha256:1\"");
     assert_eq!(header(&response, "accept-ranges"), "bytes");
     assert_eq!(header(&response, "vary"), "Accept-Encoding");
-    assert_eq!(header(&response, "last-modified"), negotiate::http_date(content.origin().unpacked));
-    assert_eq!(header(&response, "content-length"), content.index().bytes().to_string());
+    assert_eq!(
+        header(&response, "last-modified"),
+        negotiate::http_date(server.content.origin().unpacked)
+    );
+    assert_eq!(header(&response, "content-length"), server.content.index().bytes().to_string());
     let text = response.text().await.unwrap();
-    assert_eq!(text.len() as u64, content.index().bytes());
+    assert_eq!(text.len() as u64, server.content.index().bytes());
     assert!(text.starts_with("{\"name\":\"p\",\"schema\":\"olm.package\"}\n"));
 }
 
@@ -106,7 +110,6 @@ async fn all_answers_like_a_static_file() {
 #[tokio::test]
 async fn a_request_counts_when_its_body_was_read_or_dropped() {
     let server = Server::start(true);
-    put(&server.store, "acme", "sha256:1", &large());
     let (store, metrics) = (Arc::clone(&server.store), server.metrics.clone());
     let catalogs = Arc::new(Catalogs { store, metrics, metas: true });
     let counted =
@@ -146,7 +149,6 @@ async fn refusals(
     #[case] body: &str,
 ) {
     let server = Server::start(true);
-    server.put("acme", "sha256:1", &large());
     let response = server.request(method, path).send().await.unwrap();
     assert_eq!(response.status(), status);
     assert_eq!(header(&response, "content-type"), "text/plain; charset=utf-8");
@@ -160,7 +162,6 @@ async fn refusals(
 #[tokio::test]
 async fn metas_is_gone_when_its_gate_is_off() {
     let server = Server::start(false);
-    server.put("acme", "sha256:1", &large());
     let response = server.get("/catalogs/acme/api/v1/metas").await;
     assert_eq!(response.status(), 404);
     assert_eq!(response.text().await.unwrap(), "404 page not found\n");
@@ -172,14 +173,13 @@ async fn metas_is_gone_when_its_gate_is_off() {
 #[tokio::test]
 async fn head_has_length_and_no_body() {
     let server = Server::start(true);
-    let content = server.put("acme", "sha256:1", &large());
     let head = |path: &str| {
         let gzip = server.request(Method::HEAD, path).header("accept-encoding", "gzip");
         gzip.send()
     };
     let response = head("/catalogs/acme/api/v1/all").await.unwrap();
     assert_eq!(response.status(), 200);
-    assert_eq!(header(&response, "content-length"), content.index().bytes().to_string());
+    assert_eq!(header(&response, "content-length"), server.content.index().bytes().to_string());
     assert!(!header(&response, "last-modified").is_empty());
     assert!(response.bytes().await.unwrap().is_empty());
     let response = head("/catalogs/acme/api/v1/metas?package=p").await.unwrap();
@@ -191,8 +191,7 @@ async fn head_has_length_and_no_body() {
 #[tokio::test]
 async fn ranges_are_plain_bytes() {
     let server = Server::start(true);
-    let content = server.put("acme", "sha256:1", &large());
-    let len = content.index().bytes();
+    let len = server.content.index().bytes();
     let get = |range: &str| {
         server
             .request(Method::GET, "/catalogs/acme/api/v1/all")
@@ -217,8 +216,7 @@ async fn ranges_are_plain_bytes() {
 #[tokio::test]
 async fn conditions_end_in_304_and_412() {
     let server = Server::start(true);
-    let content = server.put("acme", "sha256:1", &large());
-    let modified = negotiate::http_date(content.origin().unpacked);
+    let modified = negotiate::http_date(server.content.origin().unpacked);
     for path in ["/catalogs/acme/api/v1/all", "/catalogs/acme/api/v1/metas?package=p"] {
         let get =
             |name: &str, value: &str| server.request(Method::GET, path).header(name, value).send();
@@ -239,7 +237,6 @@ async fn conditions_end_in_304_and_412() {
 #[tokio::test]
 async fn large_answers_are_compressed() {
     let server = Server::start(true);
-    server.put("acme", "sha256:1", &large());
     server.put("small", "sha256:1", r#"{"schema":"a"}"#);
     let plain = server.get("/catalogs/acme/api/v1/all").await.text().await.unwrap();
     let get = |path: &str, accepted: &str| {
@@ -296,7 +293,6 @@ async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed
 #[tokio::test]
 async fn metas_filters(#[case] query: &str, #[case] names: &[&str]) {
     let server = Server::start(true);
-    server.put("acme", "sha256:1", &large());
     let response = server.get(&format!("/catalogs/acme/api/v1/metas?{query}")).await;
     assert_eq!(response.status(), 200);
     assert_eq!(header(&response, "content-type"), "application/jsonl");
