@@ -138,15 +138,13 @@ fn is_user(subject: &Subject, user: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use http::{Request, Response, StatusCode};
-    use kube::client::Body;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
 
     // ours: an API server that has just started knows no roles
     #[rstest]
@@ -158,19 +156,11 @@ mod tests {
         #[case] want: Option<bool>,
     ) {
         let asked = AtomicU32::new(0);
-        let service = tower::service_fn(move |_: Request<Body>| {
-            let (code, answer) = if asked.fetch_add(1, Ordering::Relaxed) < refusals {
-                let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-                    "status": "Failure", "message": "no", "reason": "Forbidden", "code": 403});
-                (StatusCode::FORBIDDEN, refusal)
-            } else {
-                (StatusCode::CREATED, json!({"spec": {}, "status": {"allowed": true}}))
-            };
-            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
-            *response.status_mut() = code;
-            ready(Ok::<_, kube::Error>(response))
+        let client = answering(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+            refused if refused < refusals => refusal(403),
+            _ => (201, json!({"spec": {}, "status": {"allowed": true}})),
         });
-        let (client, mut refused) = (Client::new(service, "default"), 0);
+        let mut refused = 0;
         for _ in 0..REFUSALS {
             assert!(may_everything(&client, &mut refused).await.is_err(), "it is not known yet");
         }

@@ -47,34 +47,14 @@ fn deciding(meta: &ObjectMeta) -> Vec<(&String, &String)> {
     meta.annotations.iter().flatten().filter(|(key, _)| decides(key)).collect()
 }
 
-/// What an API server answers.
-#[cfg(test)]
-pub(crate) mod answer {
-    use http::Response;
-    use kube::client::Body;
-    use serde_json::{Value, json};
-
-    /// Returns the list that has one object with this metadata.
-    pub(crate) fn found(metadata: &Value) -> Response<Body> {
-        let one = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-            "metadata": metadata});
-        let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
-            "metadata": {}, "items": [one]});
-        Response::new(Body::from(list.to_string().into_bytes()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::future::ready;
-
-    use http::Request;
-    use kube::client::Body;
     use olm_api::{ClusterObjectSet, ClusterObjectSetSpec};
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::answering::{answering, found};
 
     // deploying.md 4.1, catalogs.md 2.4
     #[rstest]
@@ -95,14 +75,14 @@ mod tests {
     ) {
         let mut live = json!({"name": "e-1", "uid": "u", "generation": 2});
         live[field] = value;
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let client = answering(move |request| {
             assert!(request.uri().query().unwrap_or_default().contains("metadata.name%3De-1"));
-            ready(Ok::<_, kube::Error>(answer::found(&live)))
+            found(&live)
         });
         let mut read = ClusterObjectSet::new("e-1", ClusterObjectSetSpec::default());
         read.metadata.uid = Some("u".to_owned());
         read.metadata.generation = Some(2);
-        let same = is_as_read(&Client::new(service, "default"), &read).await.unwrap();
+        let same = is_as_read(&client, &read).await.unwrap();
         assert_eq!(same, want);
     }
 }

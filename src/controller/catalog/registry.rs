@@ -189,15 +189,12 @@ pub(super) fn origin(catalog: &ClusterCatalog, reference: &str, unpacked: Timest
 
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
     use std::net::TcpListener;
     use std::path::Path;
     use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use http::{Request, Response};
     use kube::Client;
-    use kube::client::Body;
     use olm_api::ClusterCatalogSpec;
     use olm_image::{PullConfig, Room};
     use rstest::rstest;
@@ -205,8 +202,8 @@ mod tests {
 
     use super::super::store::{Store, StoreError};
     use super::*;
+    use crate::cluster::answering::{NOT_ANSWERED, answering, found, refusal};
     use crate::credentials::{GlobalPullSecret, RegistryCredentials};
-    use crate::live::answer;
     use crate::telemetry::Metrics;
 
     fn context(client: Client, folder: &Path) -> (Arc<Context>, Arc<Puller>) {
@@ -227,9 +224,7 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let image = format!("{}/c:v1", silent.local_addr().unwrap());
         let folder = tempfile::tempdir().unwrap();
-        let service =
-            tower::service_fn(|_: Request<Body>| pending::<Result<Response<Body>, kube::Error>>());
-        let (ctx, puller) = context(Client::new(service, "default"), folder.path());
+        let (ctx, puller) = context(answering(|_| refusal(404)), folder.path());
         let catalog = ClusterCatalog::new("acme", ClusterCatalogSpec::default());
         let registry = Registry { ctx: &ctx, catalog: &catalog, puller };
         let mut asked = pin!(registry.resolve(&image));
@@ -250,15 +245,14 @@ mod tests {
         #[case] served: bool,
     ) {
         let sent = AtomicUsize::new(0);
-        let service = tower::service_fn(move |_: Request<Body>| {
+        let client = answering(move |_| {
             if sent.fetch_add(1, Ordering::SeqCst) < failures {
-                return ready(Err(kube::Error::Service("cut".into())));
+                return (NOT_ANSWERED, Value::Null);
             }
-            let live = json!({"name": "acme", "uid": "u", "annotations": annotations});
-            ready(Ok(answer::found(&live)))
+            found(&json!({"name": "acme", "uid": "u", "annotations": annotations}))
         });
         let folder = tempfile::tempdir().unwrap();
-        let (ctx, puller) = context(Client::new(service, "default"), folder.path());
+        let (ctx, puller) = context(client, folder.path());
         let mut catalog = ClusterCatalog::new("acme", ClusterCatalogSpec::default());
         catalog.metadata.uid = Some("u".to_owned());
         let registry = Registry { ctx: &ctx, catalog: &catalog, puller };

@@ -32,6 +32,15 @@ pub(crate) fn answering(
     Client::new(service, "default")
 }
 
+/// The answer to who lists metadata: that of one object.
+pub(crate) fn found(metadata: &Value) -> (u16, Value) {
+    let one = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+        "metadata": metadata});
+    let list = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+        "metadata": {}, "items": [one]});
+    (200, list)
+}
+
 /// The answer of an API server to who may not ask, or asks for what is not there.
 pub(crate) fn refusal(code: u16) -> (u16, Value) {
     let reason = if code == 404 { "NotFound" } else { "Forbidden" };
