@@ -8,6 +8,7 @@
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::key::{PublicKey, sections};
 use crate::digest::Digest;
@@ -41,43 +42,6 @@ struct Entry {
     index: i64,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    kind: String,
-    api_version: String,
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct Spec {
-    data: Data,
-    signature: Signature,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    hash: Hash,
-}
-
-#[derive(Deserialize)]
-struct Hash {
-    algorithm: String,
-    value: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Signature {
-    content: String,
-    public_key: Content,
-}
-
-#[derive(Deserialize)]
-struct Content {
-    content: String,
-}
-
 pub(crate) struct Subject<'a> {
     /// The DER of the signer's key or certificate.
     pub(crate) signer: &'a [u8],
@@ -102,21 +66,25 @@ pub(crate) fn entered(
     if !keys.iter().any(|key| key.signed(&canonical, &by)) {
         return Err("its entry of a Rekor log is not signed by a Rekor key of policy.json");
     }
-    let record: Record =
-        serde_json::from_slice(&decoded(&entry.body).ok_or(invalid)?).map_err(|_| invalid)?;
-    if record.kind != "hashedrekord" || record.api_version != "0.0.1" {
+    let body = decoded(&entry.body).ok_or(invalid)?;
+    let record: Value = serde_json::from_slice(&body).map_err(|_| invalid)?;
+    let text = |at: &str| record.pointer(at).and_then(Value::as_str).ok_or(invalid);
+    let (kind, version) = (text("/kind")?, text("/apiVersion")?);
+    let (algorithm, hash) = (text("/spec/data/hash/algorithm")?, text("/spec/data/hash/value")?);
+    let signature = text("/spec/signature/content")?;
+    let signer = text("/spec/signature/publicKey/content")?;
+    if kind != "hashedrekord" || version != "0.0.1" {
         return Err("its entry of a Rekor log is not a hashedrekord of version 0.0.1");
     }
-    let Spec { data, signature } = record.spec;
-    let signer = decoded(&signature.public_key.content).ok_or(invalid)?;
+    let signer = decoded(signer).ok_or(invalid)?;
     if only_section(&signer).is_none_or(|signer| signer != subject.signer) {
         return Err("its entry of a Rekor log is of another key or certificate");
     }
-    if decoded(&signature.content).is_none_or(|it| it != subject.signature) {
+    if decoded(signature).is_none_or(|it| it != subject.signature) {
         return Err("its entry of a Rekor log is of another signature");
     }
     let payload = Digest::sha256(subject.payload);
-    if data.hash.algorithm != "sha256" || !data.hash.value.eq_ignore_ascii_case(payload.hex()) {
+    if algorithm != "sha256" || !hash.eq_ignore_ascii_case(payload.hex()) {
         return Err("its entry of a Rekor log is of another payload");
     }
     Ok(entry.time)
