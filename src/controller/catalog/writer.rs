@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use flate2::Crc;
+use flate2::CrcWriter;
 use jiff::Timestamp;
 use olm_core::catalog::lint::Linter;
 use olm_core::catalog::read::PackageSizes;
@@ -17,9 +17,8 @@ use super::index::{BlobIndex, Facts, IndexError, Origin, Record, whole_seconds};
 const BUFFER_BYTES: usize = 1 << 18;
 
 pub(super) struct Writer {
-    lines: io::BufWriter<GrowingFile>,
+    lines: CrcWriter<io::BufWriter<GrowingFile>>,
     writing: Writing,
-    checksum: Crc,
     index: BlobIndex,
     packages: PackageSizes,
     dropped: usize,
@@ -36,9 +35,8 @@ impl Writer {
     ) -> io::Result<Self> {
         let lines = writing.create(&folder.join(LINES))?;
         Ok(Self {
-            lines: io::BufWriter::with_capacity(BUFFER_BYTES, lines),
+            lines: CrcWriter::new(io::BufWriter::with_capacity(BUFFER_BYTES, lines)),
             writing,
-            checksum: Crc::new(),
             index: BlobIndex::default(),
             packages: PackageSizes::default(),
             dropped: 0,
@@ -68,7 +66,6 @@ impl Writer {
         })?;
         for bytes in [meta.json.as_bytes(), b"\n"] {
             self.lines.write_all(bytes).map_err(StoreError::disk(WRITING))?;
-            self.checksum.update(bytes);
         }
         Ok(())
     }
@@ -78,7 +75,7 @@ impl Writer {
         let facts = Facts {
             origin,
             stored: whole_seconds(Timestamp::now()),
-            checksum: self.checksum.sum(),
+            checksum: self.lines.crc().sum(),
             dropped: self.dropped,
             findings: self.linter.map(Linter::tally),
         };

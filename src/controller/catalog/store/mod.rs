@@ -14,7 +14,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::mem;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use flate2::Crc;
+use flate2::CrcReader;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use olm_api::ClusterCatalog;
@@ -177,16 +177,9 @@ impl Content {
     /// Returns whether the lines are unchanged since they were written. The checksum finds what a disk
     /// or a crash has done; what the image had was compared with its digest.
     fn verify(&self) -> io::Result<bool> {
-        let mut checksum = Crc::new();
-        let mut buffer = vec![0; 1 << 20];
-        let mut file = &self.lines;
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                read => checksum.update(&buffer[..read]),
-            }
-        }
-        Ok(checksum.sum() == self.record.facts.checksum)
+        let mut lines = BufReader::with_capacity(1 << 20, CrcReader::new(&self.lines));
+        io::copy(&mut lines, &mut io::sink())?;
+        Ok(lines.get_ref().crc().sum() == self.record.facts.checksum)
     }
 }
 
