@@ -124,6 +124,14 @@ impl Drop for Write {
     }
 }
 
+/// Returns a clock of tests that goes on by hand, from 1000 seconds on.
+#[cfg(test)]
+pub(crate) fn stopped_clock() -> (Arc<AtomicU64>, impl Fn() -> Duration + use<>) {
+    let time = Arc::new(AtomicU64::new(1000));
+    let clock = Arc::clone(&time);
+    (time, move || Duration::from_secs(clock.load(Ordering::SeqCst)))
+}
+
 /// Returns the time since the machine started.
 pub(crate) fn uptime() -> Duration {
     let time = clock_gettime(CLOCK);
@@ -136,15 +144,10 @@ pub(crate) fn uptime() -> Duration {
 mod tests {
     use super::*;
 
-    fn at(clock: &Arc<AtomicU64>) -> impl Fn() -> Duration + use<> {
-        let clock = Arc::clone(clock);
-        move || Duration::from_secs(clock.load(Ordering::SeqCst))
-    }
-
     #[test]
     fn nothing_is_written_before_and_after_a_term() {
-        let clock = Arc::new(AtomicU64::new(1000));
-        let term = Term::with_clock(at(&clock));
+        let (clock, shown) = stopped_clock();
+        let term = Term::with_clock(shown);
         assert!(term.begin().is_err());
         term.extend(Duration::from_secs(1107));
         let write = term.begin().unwrap();

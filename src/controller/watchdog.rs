@@ -113,12 +113,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-
-    fn stopped_clock() -> (Arc<AtomicU64>, impl Fn() -> Duration + use<>) {
-        let time = Arc::new(AtomicU64::new(1000));
-        let clock = Arc::clone(&time);
-        (time, move || Duration::from_secs(clock.load(Ordering::SeqCst)))
-    }
+    use crate::term::stopped_clock;
 
     // deploying.md P41: really stalled, a poll of it does not return.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -210,6 +210,19 @@ pub struct Origin {
     pub unpacked: Timestamp,
 }
 
+#[cfg(test)]
+impl Origin {
+    /// Returns that of an image which a test names.
+    pub(crate) fn example(catalog: &str, digest: &str) -> Self {
+        Self {
+            catalog: catalog.to_owned(),
+            uid: "u".to_owned(),
+            reference: format!("example.com/{catalog}@sha256:{digest}"),
+            unpacked: Timestamp::from_second(1_700_000_000).unwrap(),
+        }
+    }
+}
+
 /// Cuts a time to whole seconds, which is all that HTTP dates and Kubernetes times hold.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
@@ -280,12 +293,7 @@ mod tests {
     }
 
     fn record(index: BlobIndex) -> Record {
-        let origin = Origin {
-            catalog: "c".to_owned(),
-            uid: "u".to_owned(),
-            reference: "example.com/c@sha256:1".to_owned(),
-            unpacked: Timestamp::UNIX_EPOCH,
-        };
+        let origin = Origin::example("c", "1");
         let (stored, checksum) = (Timestamp::UNIX_EPOCH, 0);
         Record { facts: Facts { origin, stored, checksum, dropped: 0, findings: None }, index }
     }

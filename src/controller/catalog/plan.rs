@@ -39,6 +39,24 @@ pub(super) struct Memory {
     pub(super) jitter: f64,
 }
 
+#[cfg(test)]
+impl Memory {
+    /// Returns that of an object of this generation that was reconciled just now.
+    pub(super) fn example(taken: Option<CatalogTakenStatus>) -> Self {
+        let image = "example.com/c:1".to_owned();
+        Self {
+            uid: None,
+            generation: Some(1),
+            wanted: Wanted { written: image.clone(), image },
+            taken,
+            polled: Instant::now(),
+            polled_at: Timestamp::UNIX_EPOCH,
+            refreshed: None,
+            jitter: 0.0,
+        }
+    }
+}
+
 /// The memory of a failure, until the next success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CatalogFailure {
@@ -201,28 +219,18 @@ pub(super) fn until_poll(
 mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use olm_api::{CatalogSource, ClusterCatalogSpec, ImageSource};
     use rstest::rstest;
+    use serde_json::json;
 
     fn catalog() -> ClusterCatalog {
-        let mut catalog = ClusterCatalog::new(
-            "acme",
-            ClusterCatalogSpec {
-                source: CatalogSource {
-                    image: Some(ImageSource {
-                        ref_: "example.com/c:1".to_owned(),
-                        poll_interval_minutes: Some(5),
-                    }),
-                    ..CatalogSource::default()
-                },
-                ..ClusterCatalogSpec::default()
-            },
-        );
-        catalog.metadata.generation = Some(1);
-        catalog.finalizers_mut().push(finalizer::DELETE_SERVER_CACHE.to_owned());
-        let name = (label::METADATA_NAME.to_owned(), "acme".to_owned());
-        catalog.labels_mut().extend([name]);
-        catalog
+        serde_json::from_value(json!({
+            "apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",
+            "metadata": {"name": "acme", "generation": 1, "labels": {(label::METADATA_NAME): "acme"},
+                "finalizers": [finalizer::DELETE_SERVER_CACHE]},
+            "spec": {"source": {"type": "Image",
+                "image": {"ref": "example.com/c:1", "pollIntervalMinutes": 5}}},
+        }))
+        .unwrap()
     }
 
     fn memory(observed: &mut Observed) -> &mut Memory {
@@ -233,17 +241,9 @@ mod tests {
         Observed {
             stored: true,
             memory: Some(Memory {
-                uid: None,
-                generation: Some(1),
-                wanted: Wanted {
-                    written: "example.com/c:1".to_owned(),
-                    image: "example.com/c:1".to_owned(),
-                },
-                taken: None,
                 polled: now.checked_sub(Duration::from_secs(age)).unwrap(),
-                polled_at: Timestamp::UNIX_EPOCH,
                 refreshed: Some("first".to_owned()),
-                jitter: 0.0,
+                ..Memory::example(None)
             }),
             ..Observed::default()
         }

@@ -224,12 +224,7 @@ mod tests {
     }
 
     fn origin() -> Origin {
-        Origin {
-            catalog: "acme".to_owned(),
-            uid: "u".to_owned(),
-            reference: "example.com/c@sha256:1".to_owned(),
-            unpacked: Timestamp::from_second(1_700_000_000).unwrap(),
-        }
+        Origin::example("acme", "1")
     }
 
     fn served(origin: &Origin) -> Served<'_> {
@@ -320,7 +315,10 @@ mod tests {
     #[test]
     fn success_names_source_address_and_time() {
         let status = serving(&catalog());
-        assert_eq!(status.resolved_source.as_ref().unwrap().image.ref_, "example.com/c@sha256:1");
+        assert_eq!(
+            status.resolved_source.as_ref().unwrap().image.ref_,
+            "example.com/acme@sha256:1"
+        );
         assert_eq!(status.urls.as_ref().unwrap().base, "https://catalogs.example/catalogs/acme");
         assert_eq!(status.last_unpacked.as_ref().unwrap().0, at(0));
         assert_eq!(

@@ -77,8 +77,6 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use olm_api::{
         CatalogSourceType, ClusterCatalogSpec, ClusterCatalogStatus, ResolvedCatalogSource,
         ResolvedImageSource,
@@ -117,16 +115,7 @@ mod tests {
     }
 
     fn memory(uid: &str, image: &str) -> Memory {
-        Memory {
-            uid: Some(uid.to_owned()),
-            generation: Some(1),
-            wanted: wanted(image, image),
-            taken: Some(taken(image)),
-            polled: Instant::now(),
-            polled_at: Timestamp::UNIX_EPOCH,
-            refreshed: None,
-            jitter: 0.0,
-        }
+        Memory { uid: Some(uid.to_owned()), ..Memory::example(Some(taken(image))) }
     }
 
     #[rstest]

@@ -199,7 +199,7 @@ pub(super) fn is_watch(uri: &Uri) -> bool {
 mod tests {
     use std::future::ready;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Instant;
 
     use futures::stream::{self, StreamExt as _};
@@ -211,6 +211,7 @@ mod tests {
 
     use super::super::retry_after;
     use super::*;
+    use crate::term::stopped_clock;
 
     const LIMIT: Duration = Duration::from_millis(50);
     const LIMITS: Limits = Limits { read: LIMIT, write: LIMIT };
@@ -345,11 +346,8 @@ mod tests {
     // deploying.md 4.1 and P29
     #[tokio::test]
     async fn nothing_is_written_outside_of_a_term() {
-        let clock = Arc::new(AtomicU64::new(10));
-        let term = Term::with_clock({
-            let clock = Arc::clone(&clock);
-            move || Duration::from_secs(clock.load(Ordering::SeqCst))
-        });
+        let (clock, shown) = stopped_clock();
+        let term = Term::with_clock(shown);
         let found = |_| ready(Ok(Response::new(FOUND.into())));
         let (client, sent) = answering(LIMITS, found);
         let api = Api::<ConfigMap>::default_namespaced(within_term(client, term.clone()));
@@ -360,9 +358,9 @@ mod tests {
         let refused = write().await.expect_err("it does not lead yet");
         assert!(refused.contains("does not lead"), "{refused}");
         assert!(api.get("x").await.is_ok());
-        term.extend(Duration::from_secs(117));
+        term.extend(Duration::from_secs(1107));
         write().await.expect("it leads");
-        clock.store(117, Ordering::SeqCst);
+        clock.store(1107, Ordering::SeqCst);
         write().await.expect_err("its term is over");
         assert_eq!(sent.load(Ordering::SeqCst), 2);
     }

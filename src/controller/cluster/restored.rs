@@ -184,37 +184,29 @@ mod tests {
     }
 
     #[rstest]
-    #[case::list("GET", "/clusterobjectsets?limit=500", Some(VersionOf::List))]
-    #[case::selected("GET", "/clusterobjectsets?labelSelector=a%3Db", Some(VersionOf::List))]
-    #[case::rest_of_a_list("GET", "/clusterobjectsets?limit=500&continue=x", None)]
-    #[case::from_a_cache("GET", "/clusterobjectsets?resourceVersion=0", None)]
-    #[case::watch("GET", "/clusterobjectsets?watch=true&resourceVersion=1", None)]
-    #[case::one("GET", "/clusterobjectsets/a-1", None)]
-    #[case::status("PUT", "/clusterobjectsets/a-1/status", Some(VersionOf::Object))]
-    #[case::apply("PATCH", "/clusterobjectsets/a-1?fieldManager=m", Some(VersionOf::Object))]
-    #[case::deletion("DELETE", "/clusterobjectsets/a-1", None)]
+    #[case::list("GET", "OWN?limit=500", Some(VersionOf::List))]
+    #[case::selected("GET", "OWN?labelSelector=a%3Db", Some(VersionOf::List))]
+    #[case::rest_of_a_list("GET", "OWN?limit=500&continue=x", None)]
+    #[case::from_a_cache("GET", "OWN?resourceVersion=0", None)]
+    #[case::watch("GET", "OWN?watch=true&resourceVersion=1", None)]
+    #[case::one("GET", "OWN/a-1", None)]
+    #[case::status("PUT", "OWN/a-1/status", Some(VersionOf::Object))]
+    #[case::apply("PATCH", "OWN/a-1?fieldManager=m", Some(VersionOf::Object))]
+    #[case::deletion("DELETE", "OWN/a-1", None)]
+    #[case::renewal("PUT", "LEASES/l", Some(VersionOf::Lease))]
+    #[case::lease("GET", "LEASES/l", None)]
+    #[case::other_list("GET", "/api/v1/secrets", None)]
+    #[case::other("PATCH", "/api/v1/namespaces/n/secrets/s", None)]
     fn only_what_is_certain_counts(
         #[case] method: Method,
-        #[case] end: &str,
+        #[case] path: &str,
         #[case] expected: Option<VersionOf>,
     ) {
+        let path = path.replace("OWN", "/apis/olm.operatorframework.io/v1/clusterobjectsets");
+        let path = path.replace("LEASES", "/apis/coordination.k8s.io/v1/namespaces/n/leases");
         for before in ["", "https://proxy.example.com/k8s/clusters/c-1"] {
-            let uri = format!("{before}/apis/olm.operatorframework.io/v1{end}").parse().unwrap();
+            let uri = format!("{before}{path}").parse().unwrap();
             assert_eq!(version_of(&method, &uri), expected);
-        }
-    }
-
-    #[test]
-    fn of_other_kinds_only_a_renewed_lease_counts() {
-        let leases = "/apis/coordination.k8s.io/v1/namespaces/n/leases/l";
-        let cases = [
-            (Method::PUT, leases, Some(VersionOf::Lease)),
-            (Method::GET, leases, None),
-            (Method::GET, "/api/v1/secrets", None),
-            (Method::PATCH, "/api/v1/namespaces/n/secrets/s", None),
-        ];
-        for (method, path, expected) in cases {
-            assert_eq!(version_of(&method, &path.parse().unwrap()), expected, "{method} {path}");
         }
     }
 }

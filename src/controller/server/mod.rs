@@ -85,6 +85,17 @@ pub async fn serve(
     serve_within(listener, certificates, routes, shutdown).await
 }
 
+/// Serves in a test, until it ends, and returns the address.
+#[cfg(test)]
+pub(crate) fn started(certificates: Option<Certificates>, routes: Router) -> SocketAddr {
+    let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(
+        async move { serve(listener, certificates.as_ref(), routes, future::pending()).await },
+    );
+    address
+}
+
 /// Serves like [`serve`], within the limits of the listener.
 pub async fn serve_within(
     listener: Limited,

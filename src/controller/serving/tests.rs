@@ -7,8 +7,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use super::plan::{Change, LOCALHOST, Leaf, PROFILE, Plan, plan, signer, turn};
+use crate::server::started;
 use crate::server::tls::Certificates;
-use crate::server::{bind, serve};
 use crate::tls::CurrentProfile;
 use crate::x509::{Authority, Ca, Data, Step, certificate, is_accepted};
 
@@ -268,12 +268,7 @@ fn clients_accept_every_replica_at_any_time() {
 async fn without_a_certificate_nobody_is_answered() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let certificates = Certificates::pending(CurrentProfile::default());
-    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("https://{}/", listener.local_addr().unwrap());
-    let served = certificates.clone();
-    tokio::spawn(async move {
-        serve(listener, Some(&served), Router::new(), std::future::pending()).await
-    });
+    let url = format!("https://{}/", started(Some(certificates.clone()), Router::new()));
     let now = Timestamp::now();
     let authority = Authority::new(&PROFILE, &names(), now).unwrap();
     let root = reqwest::Certificate::from_pem(authority.bundle().as_bytes()).unwrap();

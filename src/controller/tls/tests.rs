@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use clap::Parser as _;
-use futures::future::pending;
 use rstest::rstest;
 use rustls::pki_types::ServerName;
 use rustls::version::TLS12;
@@ -16,7 +15,7 @@ use super::*;
 use crate::args::Args;
 use crate::catalog::{CatalogServer, Published, Trust};
 use crate::server::tls::Certificates;
-use crate::server::{bind, serve};
+use crate::server::{bind, started};
 
 const SUITE: &str = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384";
 
@@ -43,10 +42,7 @@ fn listen(profile: Profile) -> Listener {
     let key = made.signing_key.serialize_der().try_into().unwrap();
     let chain = vec![made.cert.der().clone()];
     certificates.present(chain, key).unwrap();
-    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr().unwrap();
-    let served = certificates.clone();
-    tokio::spawn(async move { serve(listener, Some(&served), Router::new(), pending()).await });
+    let address = started(Some(certificates.clone()), Router::new());
     Listener { address, certificates, profile, made }
 }
 

@@ -1,15 +1,8 @@
+use std::io::Read as _;
+
 use super::*;
 use olm_core::catalog::read;
 use olm_core::error::Chain;
-
-fn origin(catalog: &str, digest: &str) -> Origin {
-    Origin {
-        catalog: catalog.to_owned(),
-        uid: "u".to_owned(),
-        reference: format!("example.com/{catalog}@sha256:{digest}"),
-        unpacked: Timestamp::from_second(1_700_000_000).unwrap(),
-    }
-}
 
 const BLOBS: &str = r#"{"schema":"olm.package","name":"p"}
 {"schema":"olm.bundle","package":"p","name":"b"}
@@ -58,9 +51,9 @@ fn entries(root: &Path) -> usize {
 #[test]
 fn findings_stay_with_the_content_and_older_content_is_read_again() {
     let (root, store) = opened();
-    let unexamined = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let unexamined = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     assert_eq!(unexamined.findings(), None);
-    let staged = stage(&store, origin("a", "2"), BLOBS).unwrap();
+    let staged = stage(&store, Origin::example("a", "2"), BLOBS).unwrap();
     let content = store.place(staged).unwrap();
     let found = content.findings().unwrap();
     assert_eq!((found.errors, found.packages), (11, 2));
@@ -83,10 +76,10 @@ fn findings_stay_with_the_content_and_older_content_is_read_again() {
 fn a_blob_past_a_limit_of_the_index_is_named() {
     let (root, store) = opened();
     let text = format!("{{\"schema\":\"a\"}}\n\n{{\"schema\":\"{}\"}}", "~".repeat(1025));
-    let error = write(&store, origin("a", "1"), &text).unwrap_err();
+    let error = write(&store, Origin::example("a", "1"), &text).unwrap_err();
     let want = "error reading entry 2: schema of the blob is 1025 bytes long, more than 1024";
     assert_eq!(Chain(&error).to_string(), want);
-    let error = stage(&store, origin("a", "1"), &text).unwrap_err();
+    let error = stage(&store, Origin::example("a", "1"), &text).unwrap_err();
     let want = "error reading \"p/c.json\", line 3: schema of the blob is 1025 bytes long, more than \
                 1024";
     assert_eq!(Chain(&error).to_string(), want);
@@ -97,7 +90,7 @@ fn a_blob_past_a_limit_of_the_index_is_named() {
 #[test]
 fn compressed_forms_are_made_when_asked_for_and_gone_with_the_content() {
     let (root, store) = opened();
-    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let content = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     assert_eq!(content.len(Encoding::Gzip), None);
     content.read(Encoding::Gzip, 0, 1).unwrap_err();
     for encoding in [Encoding::Identity, Encoding::Gzip, Encoding::Zstd, Encoding::Zstd] {
@@ -122,7 +115,7 @@ fn a_form_without_room_is_left_out() {
     let root = tempfile::tempdir().unwrap();
     let limit = Room::within(2 << 10, vec![root.path().to_owned()]);
     let store = Store::open(root.path(), limit).unwrap();
-    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let content = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     fs::write(root.path().join("filler"), [0; 2 << 10]).unwrap();
     content.compress(Encoding::Zstd);
     assert_eq!(content.len(Encoding::Zstd), None);
@@ -132,7 +125,7 @@ fn a_form_without_room_is_left_out() {
 #[test]
 fn finds_blobs_by_package() {
     let (_root, store) = opened();
-    let content = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let content = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     let bundles = |name: &str| {
         let package = content.package(name).unwrap();
         let found = package.packages().map(|(name, package)| (name.to_owned(), package.cloned()));
@@ -145,14 +138,14 @@ fn finds_blobs_by_package() {
 #[test]
 fn a_package_is_the_same_blob_by_blob() {
     let (_root, store) = opened();
-    let served = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let served = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     let last = r#"{"schema":"olm.bundle","package":"q","name":"b"}"#;
     let more = format!("{last}\n{}", last.replace("\"b\"", "\"c\""));
     for (now, same) in
         [(last, true), (&last.replace("\"b\"", "\"c\""), false), (&more, false), ("", false)]
     {
         let text = BLOBS.replace(last, now);
-        let staged = stage(&store, origin("a", "2"), &text).unwrap();
+        let staged = stage(&store, Origin::example("a", "2"), &text).unwrap();
         assert!(staged.has_same(&served, "p").unwrap());
         assert_eq!(staged.has_same(&served, "q").unwrap(), same, "{now}");
     }
@@ -162,7 +155,7 @@ fn a_package_is_the_same_blob_by_blob() {
 #[test]
 fn lines_and_index_survive_a_restart() {
     let (root, store) = opened();
-    let before = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let before = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     drop(store);
     assert_eq!(before.digest(), "sha256:1");
     assert_eq!((before.index().len(), before.dropped()), (4, 1));
@@ -180,7 +173,7 @@ fn lines_and_index_survive_a_restart() {
 #[test]
 fn leftovers_of_an_interrupted_process_are_removed() {
     let (root, store) = opened();
-    write(&store, origin("a", "1"), BLOBS).unwrap();
+    write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     drop(store);
     let home = root.path().join(key("a"));
     fs::create_dir(root.path().join(TEMPORARY).join("x")).unwrap();
@@ -195,8 +188,8 @@ fn leftovers_of_an_interrupted_process_are_removed() {
 #[test]
 fn content_that_a_loss_of_power_damages_leaves_the_one_before_it() {
     let (root, store) = opened();
-    write(&store, origin("a", "1"), BLOBS).unwrap();
-    let staged = stage(&store, origin("a", "2"), r#"{"schema":"x"}"#).unwrap();
+    write(&store, Origin::example("a", "1"), BLOBS).unwrap();
+    let staged = stage(&store, Origin::example("a", "2"), r#"{"schema":"x"}"#).unwrap();
     let placed = store.place(staged).unwrap();
     assert_eq!(store.content("a").unwrap().digest(), "sha256:2");
     let home = root.path().join(key("a"));
@@ -210,10 +203,11 @@ fn content_that_a_loss_of_power_damages_leaves_the_one_before_it() {
 #[test]
 fn damaged_content_is_removed_at_start() {
     let (root, store) = opened();
-    write(&store, origin("a", "1"), BLOBS).unwrap();
-    write(&store, origin("b", "1"), BLOBS).unwrap();
+    write(&store, Origin::example("a", "1"), BLOBS).unwrap();
+    write(&store, Origin::example("b", "1"), BLOBS).unwrap();
     drop(store);
-    let file = root.path().join(key("a")).join(key(&origin("a", "1").reference)).join(LINES);
+    let file =
+        root.path().join(key("a")).join(key(&Origin::example("a", "1").reference)).join(LINES);
     let mut bytes = fs::read(&file).unwrap();
     bytes[3] ^= 1;
     fs::write(&file, bytes).unwrap();
@@ -225,10 +219,10 @@ fn damaged_content_is_removed_at_start() {
 #[test]
 fn new_content_replaces_old_and_open_readers_go_on() {
     let (root, store) = opened();
-    let old = write(&store, origin("a", "1"), BLOBS).unwrap();
+    let old = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     // The same reference may be written again.
     for digest in ["2", "2"] {
-        let new = write(&store, origin("a", digest), r#"{"schema":"x"}"#).unwrap();
+        let new = write(&store, Origin::example("a", digest), r#"{"schema":"x"}"#).unwrap();
         assert_eq!(store.content("a").unwrap().digest(), new.digest());
         assert_eq!(text(&old).lines().count(), 4);
         assert_eq!(entries(&root.path().join(key("a"))), 2);
@@ -240,8 +234,8 @@ fn new_content_replaces_old_and_open_readers_go_on() {
 #[test]
 fn broken_content_leaves_the_old_one_and_no_trace() {
     let (root, store) = opened();
-    write(&store, origin("a", "1"), BLOBS).unwrap();
-    let error = write(&store, origin("a", "2"), "[]").unwrap_err();
+    write(&store, Origin::example("a", "1"), BLOBS).unwrap();
+    let error = write(&store, Origin::example("a", "2"), "[]").unwrap_err();
     assert!(matches!(error, StoreError::Content(_)));
     assert_eq!(store.content("a").unwrap().digest(), "sha256:1");
     assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
@@ -254,21 +248,21 @@ fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
     let folders = vec![root.path().to_owned()];
     let limit = Room::within(16 << 10, folders);
     let store = Store::open(root.path(), limit).unwrap();
-    write(&store, origin("a", "1"), BLOBS).unwrap();
+    write(&store, Origin::example("a", "1"), BLOBS).unwrap();
     let filler = root.path().join("filler");
     fs::write(&filler, [0; 12 << 10]).unwrap();
     // Random enough that no compression makes it small.
     let digits = |n: u32| Digest::sha256(&n.to_be_bytes()).hex().to_owned();
     let text: String = (0..64).map(digits).collect();
     let large = format!(r#"{{"schema":"olm.package","name":"p","description":"{text}"}}"#);
-    let error = write(&store, origin("a", "2"), &large).unwrap_err();
+    let error = write(&store, Origin::example("a", "2"), &large).unwrap_err();
     let text = Chain(&error).to_string();
     let want = "error writing catalog content: cache limit of 16384 bytes reached";
     assert_eq!(text, want);
     assert_eq!(store.content("a").unwrap().digest(), "sha256:1");
     assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
     fs::remove_file(filler).unwrap();
-    write(&store, origin("a", "2"), &large).unwrap();
+    write(&store, Origin::example("a", "2"), &large).unwrap();
     assert_eq!(store.content("a").unwrap().digest(), "sha256:2");
 }
 
@@ -277,7 +271,7 @@ fn without_room_the_old_content_stays_and_later_the_new_one_fits() {
 fn removing_one_catalog_never_touches_another() {
     let (root, store) = opened();
     for name in ["a", "a-b", "../evil"] {
-        write(&store, origin(name, "1"), BLOBS).unwrap();
+        write(&store, Origin::example(name, "1"), BLOBS).unwrap();
     }
     store.remove("a").unwrap();
     store.remove("unknown").unwrap();

@@ -7,8 +7,8 @@ use reqwest::{RequestBuilder, Response};
 use rstest::rstest;
 use tempfile::TempDir;
 
+use super::super::started;
 use super::super::tls::CertificateFiles;
-use super::super::{bind, serve};
 use super::*;
 use crate::catalog::store::Origin;
 use crate::tls::CurrentProfile;
@@ -29,12 +29,7 @@ fn client() -> reqwest::ClientBuilder {
 }
 
 fn put(store: &Store, catalog: &str, digest: &str, text: &str) -> Arc<Content> {
-    let origin = Origin {
-        catalog: catalog.to_owned(),
-        uid: String::new(),
-        reference: format!("example.com/c@{digest}"),
-        unpacked: jiff::Timestamp::UNIX_EPOCH,
-    };
+    let origin = Origin::example(catalog, digest);
     let documents = read::documents([("c", text.as_bytes())]).unwrap();
     store.write(origin, documents.map(|it| it.meta)).unwrap()
 }
@@ -44,12 +39,10 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
         let metrics = Metrics::default();
-        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = listener.local_addr().unwrap();
         let routes =
             routes(Catalogs { store: Arc::clone(&store), metrics: metrics.clone(), metas });
-        tokio::spawn(serve(listener, None, routes, std::future::pending()));
-        let content = put(&store, "acme", "sha256:1", &large());
+        let address = started(None, routes);
+        let content = put(&store, "acme", "1", &large());
         Self { folder, store, content, metrics, address, client: client().build().unwrap() }
     }
 
@@ -237,7 +230,7 @@ async fn conditions_end_in_304_and_412() {
 #[tokio::test]
 async fn large_answers_are_compressed() {
     let server = Server::start(true);
-    server.put("small", "sha256:1", r#"{"schema":"a"}"#);
+    server.put("small", "1", r#"{"schema":"a"}"#);
     let plain = server.get("/catalogs/acme/api/v1/all").await.text().await.unwrap();
     let get = |path: &str, accepted: &str| {
         server.request(Method::GET, path).header("accept-encoding", accepted).send()
@@ -272,7 +265,7 @@ async fn compression_begins_at_1024_bytes(#[case] len: usize, #[case] compressed
     let server = Server::start(true);
     let empty = "{\"schema\":\"a\",\"x\":\"\"}\n".len();
     let text = format!("{{\"schema\":\"a\",\"x\":\"{}\"}}", "y".repeat(len - empty));
-    let content = server.put("acme", "sha256:1", &text);
+    let content = server.put("acme", "1", &text);
     assert_eq!(content.index().bytes(), len as u64);
     for path in ["all", "metas?schema=a"] {
         let request = server.request(Method::GET, &format!("/catalogs/acme/api/v1/{path}"));
@@ -308,7 +301,7 @@ async fn every_body_is_entirely_old_or_entirely_new() {
     let server = Server::start(true);
     let old = large().replace('x', "o");
     let new = large().replace('x', "n");
-    server.put("acme", "sha256:1", &old);
+    server.put("acme", "1", &old);
     let requests = (0..50).map(|number| {
         let path = if number % 2 == 0 { "all" } else { "metas?schema=olm.bundle" };
         let request = server.request(Method::GET, &format!("/catalogs/acme/api/v1/{path}"));
@@ -316,7 +309,7 @@ async fn every_body_is_entirely_old_or_entirely_new() {
     });
     let (store, folder) = (Arc::clone(&server.store), server.folder.path().to_owned());
     let swap = tokio::task::spawn_blocking(move || {
-        put(&store, "acme", "sha256:2", &new);
+        put(&store, "acme", "2", &new);
         assert!(folder.exists());
     });
     let bodies = futures::future::join_all(requests).await;
@@ -338,14 +331,8 @@ fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::Path
 
 /// Serves nothing over TLS and returns its address.
 fn serve_tls(certificates: &CertificateFiles) -> String {
-    let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
-    let serving = certificates.certificates();
-    tokio::spawn(async move {
-        let routes = Router::new();
-        serve(listener, Some(&serving), routes, std::future::pending()).await
-    });
-    url
+    let address = started(Some(certificates.certificates()), Router::new());
+    format!("https://localhost:{}/", address.port())
 }
 
 /// Returns a client that trusts this certificate alone.
