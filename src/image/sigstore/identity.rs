@@ -161,39 +161,32 @@ impl fmt::Display for Wanted {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    // catalogs.md 5.5; more: testdata/signatures.toml
-    #[rstest]
-    #[case::repository(r#"{"type": "matchRepository"}"#, "q.io/a:1", &["q.io/a", "q.io/a:2"], &["q.io/a/b", "q.io"])]
-    #[case::reference(r#"{"type": "exactReference", "dockerReference": "alpine:3"}"#, "q.io/a:1", &["docker.io/library/alpine:3", "alpine:3"], &["q.io/a:1", "alpine"])]
-    #[case::other_repository(r#"{"type": "exactRepository", "dockerRepository": "r.io/b"}"#, "q.io/a:1", &["r.io/b", "r.io/b:9"], &["q.io/a:1"])]
-    fn names_count_as_for_containers_image(
-        #[case] rule: &str,
-        #[case] image: &str,
-        #[case] right: &[&str],
-        #[case] wrong: &[&str],
-    ) {
-        let image = image.parse().unwrap();
-        let wanted = serde_json::from_str::<Identity>(rule).unwrap().wanted(&image);
-        for name in right {
-            assert!(wanted.is(name), "{wanted:?} is not {name}");
-        }
-        for name in wrong.iter().chain(&["", "a b", HEX]) {
-            assert!(!wanted.is(name), "{wanted:?} is {name}");
+    // more: testdata/signatures.toml
+    #[test]
+    fn names_count_as_for_containers_image() {
+        type Case = (String, Vec<String>, Vec<String>);
+        let image = "q.io/a:1".parse().unwrap();
+        for (rule, right, mut wrong) in cases::<Case>("names_count_as_for_containers_image") {
+            let wanted = serde_json::from_str::<Identity>(&rule).unwrap().wanted(&image);
+            for name in right {
+                assert!(wanted.is(&name), "{wanted:?} is not {name}");
+            }
+            wrong.extend(["", "a b", HEX].map(str::to_owned));
+            for name in wrong {
+                assert!(!wanted.is(&name), "{wanted:?} is {name}");
+            }
         }
     }
 
-    #[rstest]
-    #[case("{}")]
-    #[case(r#"{"type": "exactReference"}"#)]
-    #[case(r#"{"type": "exactRepository", "dockerRepository": "q.io/A"}"#)]
-    #[case(r#"{"type": "remapIdentity", "prefix": "q.io"}"#)]
-    fn other_rules_are_refused(#[case] rule: &str) {
-        assert!(serde_json::from_str::<Identity>(rule).is_err());
+    #[test]
+    fn other_rules_are_refused() {
+        for rule in cases::<String>("other_rules_are_refused") {
+            assert!(serde_json::from_str::<Identity>(&rule).is_err(), "{rule}");
+        }
     }
 }
