@@ -99,11 +99,18 @@ impl Report<'_> {
     }
 
     /// Returns the excluded bundle that is closest to being usable: with the fewest and lightest
-    /// reasons against it; of several the first in the report.
+    /// reasons against it; of several one to which updates lead, else the first in the report.
     fn nearest(&self) -> Option<&BundleReport<'_>> {
         let excluded =
             self.bundles.iter().filter(|bundle| bundle.verdict == BundleVerdict::Excluded);
-        excluded.min_by_key(|bundle| bundle.exclusions().map(Finding::weight).sum::<u32>())
+        let reached = self.suggestions().find_map(|suggestion| match suggestion {
+            Suggestion::NotAdjacent { bundle, .. } => Some(*bundle),
+            _ => None,
+        });
+        excluded.min_by_key(|bundle| {
+            let weight: u32 = bundle.exclusions().map(Finding::weight).sum();
+            (weight, reached != Some(bundle.name))
+        })
     }
 
     /// Says what excludes a bundle and what to do.

@@ -18,6 +18,8 @@ fn tell(request: &Request, fixture: &Fixture, options: Options) -> String {
 fn each_ending_has_its_sentence() {
     let chain = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]);
     let loose = Fixture::bundles(&["1.0.0", "2.0.0"]);
+    let mut branches = Fixture::chain(&["1.0.0", "1.0.1", "1.1.0"]);
+    branches.blobs.extend(Fixture::bundles(&["2.0.0"]).blobs);
     let open = json!([
         {"name": "kettle.v1.0.0"},
         {"name": "kettle.v1.1.0", "skipRange": "<1.1.0"},
@@ -40,6 +42,7 @@ fn each_ending_has_its_sentence() {
         ("all is well", tell(&request(), &chain, ANY)),
         ("nothing newer", tell(&installed("1.0.2"), &chain, ANY)),
         ("two steps away", tell(&installed("1.0.0").version("1.0.2"), &chain, ANY)),
+        ("one of two is reached", tell(&installed("1.0.0").version(">=1.1.0"), &branches, ANY)),
         ("no path", tell(&installed("1.0.0").version("2.0.0"), &loose, ANY)),
         ("no such version", tell(&request().version("3.x"), &loose, ANY)),
         ("no such successor", tell(&installed("1.0.0").version("1.0.7"), &chain, ANY)),
