@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value};
 
 use super::quantity;
-use super::types::{Fields, Type, fields};
+use super::types::{DEPLOYMENT_CONFIG, Type, fields};
 use crate::bundle;
 use crate::error::quote;
 use crate::yaml::go_float;
@@ -23,30 +23,17 @@ pub(super) struct Findings {
     pub(super) dropped: Vec<String>,
 }
 
-/// What happens to fields that a type does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
-    /// They are refused.
-    Refused,
-    /// They are left out.
-    Dropped,
-}
-
 impl Findings {
-    /// Checks an object and returns it without unknown fields.
-    pub(super) fn object(
-        &mut self,
-        known: &Fields,
-        unknown: Unknown,
-        map: &Map<String, Value>,
-        path: &str,
-    ) -> Map<String, Value> {
+    /// Checks an object of a type of the table and returns it without unknown fields, which only
+    /// `deploymentConfig` itself must not have.
+    fn object(&mut self, name: &str, map: &Map<String, Value>, path: &str) -> Map<String, Value> {
+        let known = fields(name);
         let mut taken = Map::new();
         let required = known.iter().filter(|(_, field)| field.required);
         let mut keys: BTreeSet<&str> = required.map(|(key, _)| *key).collect();
         keys.extend(map.keys().map(String::as_str));
         for key in keys {
-            let below = join(path, key);
+            let below = format!("{path}.{key}");
             match (known.get(key), map.get(key)) {
                 (Some(field), value) if field.required && value.is_none_or(Value::is_null) => {
                     self.details.push(missing(&below));
@@ -54,7 +41,7 @@ impl Findings {
                 (Some(field), Some(value)) => {
                     taken.insert(key.to_owned(), self.value(&field.type_, value, &below));
                 }
-                (None, _) if unknown == Unknown::Refused => self.details.push(unknown_field(key)),
+                (None, _) if name == DEPLOYMENT_CONFIG => self.details.push(unknown_field(key)),
                 (None, _) => self.dropped.push(below),
                 (Some(_), None) => {}
             }
@@ -63,10 +50,11 @@ impl Findings {
     }
 
     /// Checks a value and returns it in the form in which it is used.
-    fn value(&mut self, type_: &Type, value: &Value, path: &str) -> Value {
+    pub(super) fn value(&mut self, type_: &Type, value: &Value, path: &str) -> Value {
         match (type_, value) {
             (_, Value::Null) => {
-                self.details.push(null(path));
+                // rendering.md R12
+                self.details.push(format!("field {} must not be null", quote(path)));
                 Value::Null
             }
             (Type::Any, _) | (Type::Text, Value::String(_)) | (Type::Boolean, Value::Bool(_)) => {
@@ -83,12 +71,12 @@ impl Findings {
                 .collect(),
             (Type::Map(item), Value::Object(map)) => map
                 .iter()
-                .map(|(key, value)| (key.clone(), self.value(item, value, &join(path, key))))
+                .map(|(key, value)| {
+                    (key.clone(), self.value(item, value, &format!("{path}.{key}")))
+                })
                 .collect::<Map<_, _>>()
                 .into(),
-            (Type::Named(name), Value::Object(map)) => {
-                self.object(fields(name), Unknown::Dropped, map, path).into()
-            }
+            (Type::Named(name), Value::Object(map)) => self.object(name, map, path).into(),
             _ => {
                 self.details.push(wrong_type(path, value, wanted(type_)));
                 Value::Null
@@ -124,24 +112,9 @@ impl Findings {
     }
 }
 
-/// Joins the path of an object and a key of it.
-pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
 /// The detail for a required field that is absent or null.
 pub(super) fn missing(path: &str) -> String {
     format!("required field {} is missing", quote(path))
-}
-
-/// The detail for a field that may be absent and is null instead (rendering.md R12).
-fn null(path: &str) -> String {
-    format!("field {} must not be null", quote(path))
-}
-
-/// The detail for a field that is not an object.
-pub(super) fn not_an_object(path: &str, value: &Value) -> String {
-    if value.is_null() { null(path) } else { wrong_type(path, value, "object") }
 }
 
 /// The detail for a field that does not exist.

@@ -20,7 +20,8 @@ use serde_json::{Map, Value};
 use crate::bundle::{Csv, is_subdomain};
 use crate::error::{Classify, Disposition};
 use crate::object::items;
-use check::{Findings, Unknown, unknown_field, wrong_type};
+use check::{Findings, unknown_field, wrong_type};
+use types::Type;
 use watch::Offer;
 
 pub use schema::{example, schema};
@@ -189,15 +190,9 @@ pub fn configure(
 impl Findings {
     /// Checks the value of `deploymentConfig`.
     fn deployment_config(&mut self, value: &Value) -> Map<String, Value> {
-        match value {
-            Value::Object(map) => {
-                let fields = types::fields(types::DEPLOYMENT_CONFIG);
-                self.object(fields, Unknown::Refused, map, DEPLOYMENT_CONFIG)
-            }
-            other => {
-                self.details.push(check::not_an_object(DEPLOYMENT_CONFIG, other));
-                Map::new()
-            }
+        match self.value(&Type::Named(types::DEPLOYMENT_CONFIG), value, DEPLOYMENT_CONFIG) {
+            Value::Object(map) => map,
+            _ => Map::new(),
         }
     }
 
