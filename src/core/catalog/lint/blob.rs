@@ -68,15 +68,11 @@ impl Linter {
             self.unread = true;
             return;
         }
-        if !is_subdomain(name) {
-            let text =
-                format!("{} is not a DNS subdomain: no extension can ask for it", quote(name));
-            self.error(&origin, Rule::PackageName, "/name", text);
-        } else if name.contains('.') {
+        if is_subdomain(name) && name.contains('.') {
             let text = format!("{} has a dot: opm refuses it", quote(name));
             self.error(&origin, Rule::PackageName, "/name", text);
         }
-        self.long_for_a_label(&origin, Rule::PackageName);
+        self.name(&origin, Rule::PackageName, Severity::Error, "ask for it");
         self.icon(&origin, fields);
         self.properties(&origin, fields);
         let default = fields.text("defaultChannel");
@@ -134,14 +130,7 @@ impl Linter {
             Ok(channel) => channel,
             Err(error) => return self.wrong_type(&origin, &error),
         };
-        if !is_subdomain(&meta.name) {
-            let text = format!(
-                "{} is not a DNS subdomain: no extension can name it in channels",
-                quote(&meta.name)
-            );
-            self.warning(&origin, Rule::Channel, "/name", text);
-        }
-        self.long_for_a_label(&origin, Rule::Channel);
+        self.name(&origin, Rule::Channel, Severity::Warning, "name it in channels");
         self.properties(&origin, fields);
         for (i, entry) in channel.entries.iter().enumerate() {
             let at = |field: &str| format!("/entries/{i}{field}");
@@ -195,12 +184,7 @@ impl Linter {
             Some(elements) => self.read_properties(&origin, elements),
             None => self.properties(&origin, &fields),
         };
-        self.long_for_a_label(&origin, Rule::Bundle);
-        if !is_subdomain(&meta.name) {
-            let name = quote(&meta.name);
-            let text = format!("{name} is not a DNS subdomain: no extension can install it");
-            self.warning(&origin, Rule::Bundle, "/name", text);
-        }
+        self.name(&origin, Rule::Bundle, Severity::Warning, "install it");
         let of =
             |wanted: &str| properties.iter().filter(move |(_, kind, _)| kind == wanted).count();
         let objects = of(property::BUNDLE_OBJECT) > 0;
@@ -291,8 +275,13 @@ impl Linter {
         }
     }
 
-    /// Warns of a name that no label can hold.
-    fn long_for_a_label(&mut self, origin: &Origin, rule: Rule) {
+    /// Adds that no extension can use a name, and warns of one that no label can hold.
+    fn name(&mut self, origin: &Origin, rule: Rule, severity: Severity, cannot: &str) {
+        if !is_subdomain(&origin.name) {
+            let name = quote(&origin.name);
+            let text = format!("{name} is not a DNS subdomain: no extension can {cannot}");
+            self.report(origin, rule, severity, "/name", text);
+        }
         let length = origin.name.len();
         if length > MAX_LABEL {
             let text = format!("the name has {length} characters; a label holds {MAX_LABEL}");

@@ -194,16 +194,11 @@ pub fn lint<'a>(
             read.push(origin);
         }
     }
-    let names = linter.files.clone();
+    linter.repeated(&read, files.clone());
+    let count = linter.files.len();
     let mut findings = linter.finish();
-    locate(&mut findings, files.clone());
-    let repeated = place::repeated(&read, &names, files);
-    if !repeated.is_empty() {
-        findings.extend(repeated);
-        let file = |finding: &Finding| names.iter().position(|name| *name == finding.file);
-        findings.sort_by_cached_key(|it| (file(it), it.line, it.column));
-    }
-    Ok((findings, names.len()))
+    locate(&mut findings, files);
+    Ok((findings, count))
 }
 
 impl Linter {

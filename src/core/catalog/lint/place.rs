@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
 
-use super::{Finding, Origin, Rule, Severity};
+use super::{Finding, Linter, Origin, Rule};
 use crate::error::quote;
 use crate::strict_json::{Json, Members};
 use crate::yaml::{Places, repeated_keys};
@@ -17,7 +17,8 @@ const INDICATORS: &str = ">*&!@`%|";
 /// the text.
 pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a str, &'a [u8])>) {
     let mut of_files: BTreeMap<String, Vec<&mut Finding>> = BTreeMap::new();
-    for finding in findings.iter_mut().filter(|finding| finding.line > 0) {
+    let unplaced = |finding: &&mut Finding| finding.line > 0 && finding.column == 0;
+    for finding in findings.iter_mut().filter(unplaced) {
         of_files.entry(finding.file.clone()).or_default().push(finding);
     }
     for (path, bytes) in files {
@@ -35,39 +36,30 @@ pub fn locate<'a>(findings: &mut [Finding], files: impl IntoIterator<Item = (&'a
     }
 }
 
-/// Returns a finding for each key that a map of a document has twice: readers keep the last value and
-/// say nothing. The documents of a file follow one another.
-pub(super) fn repeated<'a>(
-    documents: &[Origin],
-    names: &[String],
-    files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-) -> Vec<Finding> {
-    let of_files = documents.chunk_by(|a, b| a.file == b.file);
-    let of_files: BTreeMap<&str, &[Origin]> =
-        of_files.map(|of_file| (names[of_file[0].file].as_str(), of_file)).collect();
-    let mut findings = Vec::new();
-    for (path, bytes) in files {
-        let Some(documents) = of_files.get(path) else { continue };
-        let text = String::from_utf8_lossy(bytes);
-        let source = Source::new(&text);
-        for document in *documents {
-            let found = source.repeated(document.line).into_iter();
-            findings.extend(found.map(|(key, line, column)| Finding {
-                rule: Rule::Key,
-                severity: Severity::Warning,
-                file: path.to_owned(),
-                line: document.line + line - 1,
-                column,
-                schema: document.schema.clone(),
-                package: document.package.clone(),
-                name: document.name.clone(),
-                text: format!("key {key} is given twice: the last value counts"),
-                hint: None,
-                pointer: String::new(),
-            }));
+impl Linter {
+    /// Adds a warning for each key that a map of a document has twice: readers keep the last value and
+    /// say nothing. The documents of a file follow one another.
+    pub(super) fn repeated<'a>(
+        &mut self,
+        documents: &[Origin],
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) {
+        let of_files = documents.chunk_by(|a, b| a.file == b.file);
+        let of_files: BTreeMap<String, &[Origin]> =
+            of_files.map(|of_file| (self.files[of_file[0].file].clone(), of_file)).collect();
+        for (path, bytes) in files {
+            let Some(documents) = of_files.get(path) else { continue };
+            let text = String::from_utf8_lossy(bytes);
+            let source = Source::new(&text);
+            for document in *documents {
+                for (key, line, column) in source.repeated(document.line) {
+                    let text = format!("key {key} is given twice: the last value counts");
+                    let finding = self.warning(document, Rule::Key, "", text);
+                    (finding.line, finding.column) = (document.line + line - 1, column);
+                }
+            }
         }
     }
-    findings
 }
 
 /// A file with the beginnings of its lines.
