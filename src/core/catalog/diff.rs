@@ -95,10 +95,9 @@ impl PackageDiff {
             let bundles = names.map(|(_, bundle)| *bundle).sorted_by(|a, b| precedence(a, b));
             bundles.filter_map(version).collect()
         };
-        let (of_old, of_new) = (by_name(old), by_name(new));
         let channels: BTreeSet<&String> = old.channels.keys().chain(new.channels.keys()).collect();
         let heads = channels.into_iter().filter_map(|channel| {
-            let (before, after) = (heads(old, &of_old, channel), heads(new, &of_new, channel));
+            let (before, after) = (heads(old, channel), heads(new, channel));
             (before != after).then(|| HeadMove { channel: channel.clone(), before, after })
         });
         let images = before.iter().filter_map(|(version, bundle)| {
@@ -183,17 +182,11 @@ fn precedence(a: &Bundle, b: &Bundle) -> std::cmp::Ordering {
     }
 }
 
-/// Returns where the bundles of a package are in its order, by name.
-fn by_name(package: &PackageIndex) -> BTreeMap<&str, usize> {
-    let bundles = package.bundles.iter().enumerate();
-    bundles.map(|(at, bundle)| (bundle.name.as_str(), at)).collect()
-}
-
 /// Returns the versions of the heads of a channel, in the order of the package.
-fn heads(package: &PackageIndex, by_name: &BTreeMap<&str, usize>, channel: &str) -> String {
+fn heads(package: &PackageIndex, channel: &str) -> String {
     let heads = package.channels.get(channel).map(Channel::heads).unwrap_or_default();
-    let found = heads.iter().filter_map(|name| by_name.get(name)).sorted_unstable();
-    found.filter_map(|at| version(&package.bundles[*at])).join(", ")
+    let found = heads.iter().filter_map(|name| package.position(name)).sorted_unstable();
+    found.filter_map(|at| version(&package.bundles[at])).join(", ")
 }
 
 /// Returns the versions that do not reach the newest patch of their minor version.

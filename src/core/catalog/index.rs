@@ -158,9 +158,14 @@ impl Content {
 impl PackageIndex {
     /// Returns a bundle by its name.
     pub fn bundle(&self, name: &str) -> Option<&Bundle> {
+        Some(&self.bundles[self.position(name)?])
+    }
+
+    /// Returns where a bundle stands in the order of the package.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
         let named = |position: &usize| self.bundles[*position].name.as_str().cmp(name);
         let found = self.by_name.binary_search_by(named).ok()?;
-        Some(&self.bundles[self.by_name[found]])
+        Some(self.by_name[found])
     }
 
     /// Returns the entries of a bundle with their channels, in channel order.
