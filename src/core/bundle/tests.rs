@@ -1,5 +1,4 @@
 use proptest::prelude::*;
-use rstest::rstest;
 
 use super::fixture::{csv, csv_of, files, load, minimal, refusal, sample, with};
 use super::*;
@@ -121,46 +120,27 @@ fn an_unquoted_version_is_warned_of() {
 
 #[test]
 fn constraints_are_those_of_both_files_as_a_catalog_names_them() {
-    let files = with(&[
-        (
-            "metadata/properties.yaml",
-            "properties: [{type: olm.constraint, value: {failureMessage: m}}, {type: other}]",
-        ),
-        (
-            DEPENDENCIES_FILE,
-            "dependencies: [{type: olm.package, value: {packageName: p, version: '>1'}}, \
-             {type: olm.gvk, value: {group: g, kind: K, version: v1}}, {type: olm.label}, 1]",
-        ),
-    ]);
-    assert_eq!(
-        constraints(&files).unwrap(),
-        [
-            serde_json::json!({"type": "olm.constraint", "value": {"failureMessage": "m"}}),
-            serde_json::json!({"type": "olm.package.required",
-                "value": {"packageName": "p", "versionRange": ">1"}}),
-            serde_json::json!({"type": "olm.gvk.required",
-                "value": {"group": "g", "kind": "K", "version": "v1"}}),
-        ]
-    );
-    let broken = with(&[(DEPENDENCIES_FILE, "a: [")]);
-    let error = constraints(&broken).unwrap_err();
-    assert!(
-        Chain(&error).to_string().starts_with("failed to unmarshal metadata/dependencies.yaml: ")
-    );
+    let rows = "constraints_are_those_of_both_files_as_a_catalog_names_them";
+    for (properties, dependencies, want) in cases::<(Value, Value, Vec<Value>)>(CASES, rows) {
+        let files = with(&[
+            ("metadata/properties.yaml", &properties.to_string()),
+            (DEPENDENCIES_FILE, &dependencies.to_string()),
+        ]);
+        assert_eq!(constraints(&files).unwrap(), want);
+    }
+    let error = constraints(&with(&[(DEPENDENCIES_FILE, "a: [")])).unwrap_err();
+    let text = Chain(&error).to_string();
+    assert!(text.starts_with("failed to unmarshal metadata/dependencies.yaml: "), "{text}");
 }
 
-#[rstest]
-#[case::old_crd(
-    "{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: a}}"
-)]
-#[case::no_api_version("{kind: Service, metadata: {name: a}}")]
-#[case::nameless("{apiVersion: v1, kind: Service}")]
-#[case::second_csv("{apiVersion: v1, kind: ClusterServiceVersion, metadata: {name: a}}")]
-fn a_catalog_lists_what_cannot_be_installed(#[case] manifest: &str) {
-    let files = with(&[("manifests/z.yaml", manifest)]);
-    let (bundle, refused) = Bundle::for_catalog(&files).unwrap();
-    assert_eq!(bundle.csv.name, "pot.v1");
-    assert_eq!(Chain(&refused.unwrap()).to_string(), refusal(&files));
+#[test]
+fn a_catalog_lists_what_cannot_be_installed() {
+    for manifest in cases::<Value>(CASES, "a_catalog_lists_what_cannot_be_installed") {
+        let files = with(&[("manifests/z.yaml", &manifest.to_string())]);
+        let (bundle, refused) = Bundle::for_catalog(&files).unwrap();
+        assert_eq!(bundle.csv.name, "pot.v1");
+        assert_eq!(Chain(&refused.unwrap()).to_string(), refusal(&files));
+    }
     assert!(Bundle::for_catalog(&minimal()).unwrap().1.is_none());
 }
 
@@ -191,16 +171,14 @@ fn constraints_may_be_in_any_file_of_metadata() {
 }
 
 // rendering.md 4.13
-#[rstest]
-#[case("serviceAccountName: a, serviceAccount: b", "a")]
-#[case("serviceAccount: b", "b")]
-#[case("serviceAccountName: ''", "default")]
-fn pods_run_as_the_account_that_they_name(#[case] pod: &str, #[case] want: &str) {
-    let spec = format!(
-        "{{install: {{spec: {{deployments: [{{name: d, spec: {{template: {{spec: {{{pod}}}}}}}}}]}}}}}}"
-    );
-    let bundle = load(&with(&[("manifests/csv.yaml", &csv(&spec))]));
-    assert_eq!(bundle.csv.deployments[0].service_account(), want);
+#[test]
+fn pods_run_as_the_account_that_they_name() {
+    for (pod, want) in cases::<(Value, &str)>(CASES, "pods_run_as_the_account_that_they_name") {
+        let deployment = serde_json::json!({"name": "d", "spec": {"template": {"spec": pod}}});
+        let spec = format!("{{install: {{spec: {{deployments: [{deployment}]}}}}}}");
+        let bundle = load(&with(&[("manifests/csv.yaml", &csv(&spec))]));
+        assert_eq!(bundle.csv.deployments[0].service_account(), want);
+    }
 }
 
 // rendering.md 1.6, R17

@@ -309,26 +309,13 @@ mod tests {
     const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     fn files(version: &str, replaces: &str) -> Files {
-        let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
-            "kind": "ClusterServiceVersion",
-            "metadata": {"name": format!("teapot.v{version}"),
-                "annotations": {"olm.skipRange": ">=0.9.0 <1.0.0",
-                    "olm.properties": r#"[{"type":"olm.maxOpenShiftVersion","value":"4.20"}]"#}},
-            "spec": {"version": version, "replaces": replaces, "displayName": "Teapot",
-                "icon": [{"base64data": "PHN2Zz48L3N2Zz4=", "mediatype": "image/svg+xml"}],
-                "relatedImages": [{"name": "pot", "image": "quay.io/pots/pot:1"}],
-                "customresourcedefinitions": {
-                    "required": [{"name": "kettles.example.com", "version": "v1", "kind": "Kettle"}]},
-                "install": {"strategy": "deployment", "spec": {"deployments": [{"name": "d", "spec":
-                    {"template": {"spec": {"containers": [{"image": "quay.io/pots/lid:1"}]}}}}]}}}});
-        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "teapots.example.com"}, "spec": {"group": "example.com",
-                "names": {"kind": "Teapot"}, "versions": [{"name": "v1"}, {"name": "v2"}]}});
-        let annotations = json!({"annotations": {
-            "operators.operatorframework.io.bundle.package.v1": "teapot",
-            CHANNELS_KEY: "stable,fast", DEFAULT_CHANNEL_KEY: "stable"}});
-        let dependencies = json!({"dependencies": [{"type": "olm.package",
-            "value": {"packageName": "kettle", "version": ">=1.0.0"}}]});
+        let [mut csv, crd, annotations, dependencies] =
+            yaml::to_json(include_str!("../testdata/catalog/teapot.yaml"))
+                .unwrap()
+                .try_into()
+                .unwrap();
+        csv["metadata"]["name"] = json!(format!("teapot.v{version}"));
+        (csv["spec"]["version"], csv["spec"]["replaces"]) = (json!(version), json!(replaces));
         with(&[
             ("manifests/csv.yaml", &csv.to_string()),
             ("manifests/crd.yaml", &crd.to_string()),

@@ -346,6 +346,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::rows;
 
     fn summary(blobs: &[Value]) -> Option<Summary> {
         let metas = blobs.iter().map(|it| Meta::parse(&it.to_string()).unwrap());
@@ -364,37 +365,7 @@ mod tests {
     // plugin.md U14, U24, U27
     #[test]
     fn a_package_is_summed_up() {
-        let metadata = json!({"type": "olm.csv.metadata", "value": {"displayName": "Pot",
-            "description": "# Pot\n\nBoils water. And more.", "provider": {"name": "ACME"},
-            "annotations": {"categories": "Cooking, Tea", "repository": "https://git.test/pot",
-                "operatorframework.io/suggested-namespace": "kitchen"},
-            "links": [{"name": "Docs", "url": "https://pot.test"}, {"name": "no"}],
-            "minKubeVersion": "1.30.0",
-            "crdDescriptions": {"owned": [
-                {"name": "pots.other.test", "version": "v1", "kind": "Pot", "displayName": "Other"},
-                {"name": "pots.p.test", "version": "v1", "kind": "Pot", "displayName": "A pot",
-                    "description": "Boils."}]},
-            "installModes": [{"type": "OwnNamespace", "supported": false},
-                {"type": "AllNamespaces", "supported": true}]}});
-        let needs = [
-            metadata,
-            json!({"type": "olm.gvk", "value": {"group": "p.test", "version": "v1", "kind": "Pot"}}),
-            json!({"type": "olm.package.required",
-                "value": {"packageName": "lid", "versionRange": ">1.0.0"}}),
-            json!({"type": "olm.maxOpenShiftVersion", "value": "4.20"}),
-        ];
-        let found = summary(&[
-            json!({"schema": "olm.package", "name": "pot", "defaultChannel": "stable"}),
-            json!({"schema": "olm.channel", "package": "pot", "name": "old",
-                "entries": [{"name": "pot.v1.0.0"}]}),
-            json!({"schema": "olm.channel", "package": "pot", "name": "stable", "entries":
-                [{"name": "pot.v1.0.0"}, {"name": "pot.v2.0.0", "replaces": "pot.v1.0.0"}]}),
-            bundle("1.0.0", &[]),
-            bundle("2.0.0", &needs),
-            json!({"schema": "olm.deprecations", "package": "pot", "entries": [
-                {"reference": {"schema": "olm.channel", "name": "old"}, "message": "use stable"},
-                {"reference": {"schema": "olm.bundle", "name": "pot.v1.0.0"}, "message": ""}]}),
-        ]);
+        let found = summary(&rows(include_str!("../testdata/catalog/summary.yaml")));
         insta::assert_yaml_snapshot!(found.unwrap());
     }
 

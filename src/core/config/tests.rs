@@ -1,6 +1,5 @@
 use olm_api::conditions::Reason;
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::json;
 
 use super::*;
@@ -42,38 +41,21 @@ fn answer(letters: &str, inline: Option<&Value>, features: Features) -> String {
     }
 }
 
-const OWN: &str = "invalid configuration: invalid format for field \"watchNamespace\": 'dev' is \
-    not valid ownNamespaceInstallMode: invalid value \"dev\": must be \"ops\" (the namespace where \
-    the operator is installed) because this operator only supports OwnNamespace install mode";
-const SINGLE: &str = "invalid configuration: invalid format for field \"watchNamespace\": 'ops' is \
-    not valid singleNamespaceInstallMode: invalid value \"ops\": must be different from \"ops\" \
-    (the install namespace) because this operator uses SingleNamespace install mode to watch a \
-    different namespace";
-const MISSING: &str = "invalid configuration: required field \"watchNamespace\" is missing";
-const UNKNOWN: &str = "invalid configuration: unknown field \"watchNamespace\"";
-const ALL: &str = r#"[""]"#;
-const DEV: &str = r#"["dev"]"#;
-const OPS: &str = r#"["ops"]"#;
-
 // rendering.md 3.1: absent, null, the install namespace, another namespace
-#[rstest]
-#[case("A", [ALL, UNKNOWN, UNKNOWN, UNKNOWN])]
-#[case("O", [MISSING, MISSING, OPS, OWN])]
-#[case("S", [MISSING, MISSING, SINGLE, DEV])]
-#[case("OS", [MISSING, MISSING, OPS, DEV])]
-#[case("AOS", [ALL, ALL, OPS, DEV])]
-#[case("AOSM", [ALL, ALL, OPS, DEV])]
-fn targets_by_install_mode(#[case] letters: &str, #[case] want: [&str; 4]) {
+#[test]
+fn targets_by_install_mode() {
     let inputs = [
         json!({}),
         json!({"watchNamespace": null}),
         json!({"watchNamespace": "ops"}),
         json!({"watchNamespace": "dev"}),
     ];
-    for (input, want) in inputs.iter().zip(want) {
-        assert_eq!(answer(letters, Some(input), on()), want, "{letters} {input}");
+    for (letters, want) in cases::<(&str, [&str; 4])>(CASES, "targets_by_install_mode") {
+        for (input, want) in inputs.iter().zip(want) {
+            assert_eq!(answer(letters, Some(input), on()), want, "{input}");
+        }
+        assert_eq!(answer(letters, None, on()), want[0]);
     }
-    assert_eq!(answer(letters, None, on()), want[0]);
 }
 
 // rendering.md 3.1, 3.3

@@ -1,6 +1,5 @@
 use itertools::Itertools as _;
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
@@ -109,16 +108,11 @@ fn deep_but_allowed_nesting_is_read() {
     assert_eq!(to_json(&text).unwrap().len(), 1);
 }
 
-#[rstest]
-#[case(json!("a"), Some("a"))]
-#[case(json!(4.1), Some("4.1"))]
-#[case(json!(1), Some("1"))]
-#[case(json!(true), Some("true"))]
-#[case(json!(0.00001), Some("1e-05"))]
-#[case(json!(null), None)]
-#[case(json!([]), None)]
-fn coerces_scalars_to_text(#[case] value: Value, #[case] want: Option<&str>) {
-    assert_eq!(scalar_to_string(&value).as_deref(), want);
+#[test]
+fn coerces_scalars_to_text() {
+    for (value, want) in cases::<(Value, Option<&str>)>(CASES, "coerces_scalars_to_text") {
+        assert_eq!(scalar_to_string(&value).as_deref(), want);
+    }
 }
 
 // rendering.md 1.7

@@ -1,7 +1,5 @@
 //! Templates of opm, and what it makes of them.
 
-use rstest::rstest;
-
 use super::*;
 use crate::bundle::fixture::{csv, load, with};
 use crate::fixture::cases;
@@ -87,25 +85,12 @@ fn minor_channels_are_made_unless_major_ones_are_wanted() {
     }
 }
 
-#[rstest]
-#[case::unknown(json!({"schema": "olm.semver", "stabel": {}}), "unknown field `stabel`")]
-#[case::empty(json!({"schema": "olm.semver"}), "it names no bundle")]
-#[case::preference(
-    json!({"schema": "olm.semver", "defaultChannelTypePreference": "major"}),
-    "no major channels are generated"
-)]
-#[case::twice(
-    json!({"schema": "olm.semver", "fast": images(&["1.0.0", "1.0.0"])}),
-    "a-v1.0.0 and a-v1.0.0 of fast have the same version or name"
-)]
-#[case::more_than_an_image(
-    json!({"schema": "olm.template.basic",
-        "entries": [{"schema": "olm.bundle", "image": "r.io/a:1.0.0", "package": "a"}]}),
-    "a bundle must have an image, and nothing else"
-)]
-fn what_opm_refuses_is_refused(#[case] template: Value, #[case] why: &str) {
-    let error = expand(&template).unwrap_err().to_string();
-    assert!(error.contains(why), "{error}");
+#[test]
+fn what_opm_refuses_is_refused() {
+    for (template, why) in cases::<(Value, &str)>(CASES, "what_opm_refuses_is_refused") {
+        let error = expand(&template).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }
 
 #[test]
