@@ -251,15 +251,14 @@ fn json_value() -> impl Strategy<Value = Value> {
 }
 
 // A file that cannot be read any further is left, and the next one is read.
-#[rstest]
-#[case::json("{\"schema\":\"a\"}\n{\"schema\":\"b\"}\n\n{\"schema\": secret}\n", 3)]
-#[case::separator("a: 1\n--- b\nc: 1\n", 1)]
-#[case::yaml("a: [\n---\nschema: b\n", 2)]
-fn what_cannot_be_read_comes_once(#[case] text: &str, #[case] count: usize) {
-    let files = [("a", text.as_bytes()), ("b", b"schema: c".as_slice())];
-    let found: Vec<_> = super::documents(files).unwrap().take(10).collect();
-    assert_eq!(found.len(), count + 1, "{found:?}");
-    assert!(found[count].meta.is_ok(), "{found:?}");
+#[test]
+fn what_cannot_be_read_comes_once() {
+    for (text, count) in cases::<(&str, usize)>(CASES, "what_cannot_be_read_comes_once") {
+        let files = [("a", text.as_bytes()), ("b", b"schema: c".as_slice())];
+        let found: Vec<_> = super::documents(files).unwrap().take(10).collect();
+        assert_eq!(found.len(), count + 1, "{found:?}");
+        assert!(found[count].meta.is_ok(), "{found:?}");
+    }
 }
 
 proptest! {

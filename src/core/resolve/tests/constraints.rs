@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::catalog::Property;
+use crate::fixture::cases;
+use crate::object::items;
 
 fn property(kind: &str, value: &Value) -> Property {
     Property { kind: kind.to_owned(), value: value.to_string() }
@@ -41,14 +43,6 @@ fn cluster(providers: Vec<Provider>, served: &[&str]) -> Environment {
         served: Knowledge::Known(served.into()),
         providers: Knowledge::Known(providers.into()),
     }
-}
-
-fn unreadable() -> Environment {
-    let served = ServedKinds {
-        unreadable_groups: BTreeSet::from(["greens.example.com".to_owned()]),
-        ..ServedKinds::default()
-    };
-    Environment { served: Knowledge::Known(served.into()), ..cluster(Vec::new(), &[]) }
 }
 
 const CHECK: Options = Options { dependencies: Dependencies::Check, ..ANY };
@@ -89,108 +83,45 @@ fn compound(kind: &str, children: &[Value]) -> Value {
     json!({kind: {"constraints": children}})
 }
 
-const NO_BLUE: &str = "!unmet constraints: requires package \"blue\" in version range \
-                       \">=1.0.0\" (no installed ClusterExtension provides it)";
-
-// resolution.md 5.3
-#[rstest]
-#[case::missing(&[], ">=1.0.0", NO_BLUE)]
-#[case::wrong_version(
-    &["0.9.0"], ">=1.0.0",
-    "!unmet constraints: requires package \"blue\" in version range \">=1.0.0\" (installed \
-     version is \"0.9.0\" from ClusterExtension \"blue\")"
-)]
-#[case::prerelease_at_the_upper_bound(&["2.0.0-rc.1"], ">=1.0.0 <2.0.0", "kettle.v1.0.0")]
-#[case::release_does_not_count(&["1.0.0+7"], "1.0.0", "kettle.v1.0.0")]
-#[case::version_that_is_none(
-    &["latest"], "1.0.0",
-    "!unmet constraints: requires package \"blue\" in version range \"1.0.0\" (installed version \
-     is \"latest\" from ClusterExtension \"blue\")"
-)]
-fn required_packages(#[case] versions: &[&str], #[case] range: &str, #[case] want: &str) {
-    let providers = versions.iter().map(|version| provider("blue", version));
-    let environment = cluster(providers.collect(), &[]);
-    assert_eq!(ask_one(package(range), &environment), want);
-}
-
-// resolution.md 5.3
-#[test]
-fn a_claimed_package_counts_too() {
-    let claim = json!({"packageName": "blue", "version": "1.2.0"});
-    let other = provider("other", "0.1.0").with_properties(vec![property("olm.package", &claim)]);
-    let environment = cluster(vec![other], &[]);
-    assert_eq!(ask_one(package(">=1.0.0"), &environment), "kettle.v1.0.0");
-}
-
-// resolution.md 5.3
-#[rstest]
-#[case::served(&["v1"], "v1", "kettle.v1.0.0")]
-#[case::other_version(
-    &["v1beta1"], "v1",
-    "!unmet constraints: requires API \"greens.example.com/v1, Kind=Green\" (not served by the \
-     cluster)"
-)]
-fn required_kinds(#[case] served: &[&str], #[case] version: &str, #[case] want: &str) {
-    assert_eq!(ask_one(gvk(version), &cluster(Vec::new(), served)), want);
-}
-
-// resolution.md 5.3
-#[test]
-fn a_kind_that_is_not_served_yet_names_who_brings_it() {
-    let apis = BTreeSet::from([green("v1")]);
-    let environment = cluster(vec![provider("green", "1.0.0").with_apis(apis)], &[]);
-    assert_eq!(
-        ask_one(gvk("v1"), &environment),
-        "!unmet constraints: requires API \"greens.example.com/v1, Kind=Green\" (provided by \
-         ClusterExtension \"green\" but not served yet)"
-    );
-}
-
-// resolution.md 5.4
-#[rstest]
-#[case::empty_all("all", &[], true)]
-#[case::empty_any("any", &[], false)]
-#[case::empty_not("not", &[], true)]
-#[case::all_met("all", &["met", "met"], true)]
-#[case::all_with_one_unmet("all", &["met", "unmet"], false)]
-#[case::any_with_one_met("any", &["unmet", "met"], true)]
-#[case::any_unmet("any", &["unmet", "unmet"], false)]
-#[case::not_of_or("not", &["unmet", "met"], false)]
-#[case::not_unmet("not", &["unmet", "unmet"], true)]
-fn trees(#[case] kind: &str, #[case] leaves: &[&str], #[case] want: bool) {
-    let leaf = |leaf: &&str| gvk(if *leaf == "met" { "v1" } else { "v2" });
-    let tree = compound(kind, &leaves.iter().map(leaf).collect::<Vec<_>>());
-    let environment = cluster(Vec::new(), &["v1"]);
-    let nested = compound("all", &[compound("any", slice::from_ref(&tree))]);
-    for tree in [tree, nested] {
-        let answer = ask_one(tree, &environment);
-        assert_eq!(answer == "kettle.v1.0.0", want, "{answer}");
+/// Returns the cluster that a case is about.
+fn told(case: &Value) -> Environment {
+    let installed = case["installed"].as_object().into_iter().flatten();
+    let providers = installed.map(|(name, bundle)| {
+        let version = bundle.as_str().or_else(|| bundle["version"].as_str()).unwrap();
+        let properties = bundle["properties"].as_object().into_iter().flatten();
+        let properties = properties.map(|(kind, value)| property(kind, value)).collect();
+        let kinds = items(&bundle["kinds"]).map(|it| green(it.as_str().unwrap())).collect();
+        provider(name, version).with_properties(properties).with_apis(kinds)
+    });
+    let served: Vec<_> = items(&case["served"]).filter_map(Value::as_str).collect();
+    let cluster = cluster(providers.collect(), &served);
+    if case["unreadable"] == true {
+        let group = BTreeSet::from(["greens.example.com".to_owned()]);
+        let served = ServedKinds { unreadable_groups: group, ..ServedKinds::default() };
+        return Environment { served: Knowledge::Known(served.into()), ..cluster };
     }
+    cluster
 }
 
-// resolution.md 5.4
-#[rstest]
-#[case::leaf(gvk("v1"), "unknown")]
-#[case::all(compound("all", &[gvk("v1"), package("0.9.0")]), "unknown")]
-#[case::all_with_one_unmet(compound("all", &[gvk("v1"), package("1.0.0")]), "unmet")]
-#[case::any(compound("any", &[gvk("v1"), package("1.0.0")]), "unknown")]
-#[case::any_with_one_met(compound("any", &[gvk("v1"), package("0.9.0")]), "met")]
-#[case::not(compound("not", &[gvk("v1"), package("1.0.0")]), "unknown")]
-#[case::not_with_one_met(compound("not", &[gvk("v1"), package("0.9.0")]), "unmet")]
-fn trees_with_something_unknown(#[case] tree: Value, #[case] want: &str) {
-    let environment = Environment {
-        providers: Knowledge::Known(vec![provider("blue", "0.9.0")].into()),
-        ..unreadable()
-    };
-    let answer = ask_one(tree, &environment);
-    let found = if answer.starts_with("!constraints could not be evaluated: ") {
-        "unknown"
-    } else if answer.starts_with("!unmet constraints: ") {
-        "unmet"
-    } else {
-        "met"
-    };
-    assert_eq!(found, want, "{answer}");
+// resolution.md 5.3, 5.4, 5.5, 5.7
+#[test]
+fn constraints_are_judged_by_the_cluster() {
+    let rows = "constraints_are_judged_by_the_cluster";
+    for (constraint, case, want, text) in cases::<(Value, Value, &str, &str)>(CASES, rows) {
+        let environment = told(&case);
+        let nested = compound("all", &[compound("any", slice::from_ref(&constraint))]);
+        for (constraint, text) in [(constraint, text), (nested, "")] {
+            let answer = ask_one(constraint, &environment);
+            let (verdict, why) = match answer.split_once(": ") {
+                Some(("!unmet constraints", why)) => ("unmet", why),
+                Some(("!constraints could not be evaluated", why)) => ("unknown", why),
+                _ => ("met", ""),
+            };
+            assert_eq!(verdict, want, "{answer}");
+            assert_eq!(verdict == "met", answer == "kettle.v1.0.0");
+            assert!(text.is_empty() || why == text, "{answer}");
+        }
+    }
 }
 
 // What is not given is not judged, and what is given is.
@@ -203,43 +134,6 @@ fn what_is_not_told_excludes_nothing() {
     assert_eq!(ask_one(json!({"no": "constraint"}), &silent), "kettle.v1.0.0");
 }
 
-// resolution.md 5.4
-#[test]
-fn what_must_not_be_there_is_not_the_bundle_itself() {
-    let itself = json!({"package": {"packageName": "kettle", "versionRange": ">=0.0.0"}});
-    let empty = cluster(Vec::new(), &[]);
-    assert_eq!(ask_one(compound("not", slice::from_ref(&itself)), &empty), "kettle.v1.0.0");
-    assert_eq!(ask_one(itself, &empty), "kettle.v1.0.0");
-
-    let apis = BTreeSet::from([green("v1")]);
-    let own = provider("kettle", "0.9.0").with_apis(apis.clone());
-    let own = cluster(vec![own], &["v1"]);
-    assert_eq!(ask_one(compound("not", &[gvk("v1")]), &own), "kettle.v1.0.0");
-
-    let other = provider("green", "1.0.0").with_apis(apis);
-    let other = cluster(vec![other], &["v1"]);
-    assert_eq!(
-        ask_one(compound("not", &[gvk("v1")]), &other),
-        "!unmet constraints: none of (requires API \"greens.example.com/v1, Kind=Green\" (served \
-         by the cluster))"
-    );
-}
-
-// resolution.md 5.7
-#[test]
-fn messages_stand_before_what_they_explain_at_every_level() {
-    let mut leaf = package(">=1.0.0");
-    leaf["failureMessage"] = "Blue\nstores the palette".into();
-    let mut tree = compound("all", &[leaf, gvk("v1")]);
-    tree["failureMessage"] = "Red needs Blue and Green".into();
-    assert_eq!(
-        ask_one(tree, &cluster(vec![provider("blue", "0.9.0")], &["v1"])),
-        "!unmet constraints: Red needs Blue and Green: Blue stores the palette: requires package \
-         \"blue\" in version range \">=1.0.0\" (installed version is \"0.9.0\" from \
-         ClusterExtension \"blue\")"
-    );
-}
-
 // resolution.md 5.7
 #[test]
 fn a_text_names_20_leaves_and_counts_the_rest() {
@@ -247,22 +141,6 @@ fn a_text_names_20_leaves_and_counts_the_rest() {
     let answer = ask_one(compound("any", &leaves), &cluster(Vec::new(), &[]));
     assert_eq!(answer.matches("requires API").count(), 20);
     assert!(answer.ends_with(") and 10 more"), "{answer}");
-}
-
-// resolution.md 5.5
-#[test]
-fn a_rule_is_about_one_bundle_at_a_time() {
-    let rule = |text: &str| json!({"cel": {"rule": text}});
-    let with = |name: &str, kind: &str| {
-        provider(name, "1.0.0").with_properties(vec![property(kind, &json!(true))])
-    };
-    let environment = cluster(vec![with("x", "certified"), with("y", "stable")], &[]);
-    let certified = "properties.exists(p, p.type == 'certified')";
-    let both = format!("{certified} && properties.exists(p, p.type == 'stable')");
-    assert_eq!(ask_one(rule(certified), &environment), "kettle.v1.0.0");
-    assert!(ask_one(rule(&both), &environment).ends_with("(no installed bundle matches)"));
-    let itself = "properties.exists(p, p.type == 'olm.package' && p.value.version == '1.0.0')";
-    assert_eq!(ask_one(rule(itself), &cluster(Vec::new(), &[])), "kettle.v1.0.0");
 }
 
 /// A rule that never matches. Its estimate is high if it has loops, which are never run.
@@ -375,21 +253,18 @@ fn red(range: &str) -> Provider {
 }
 
 // resolution.md 5.6, 5.2: an extension that is being deleted is not among the providers
-#[rstest]
-#[case::held(vec![red("<2.0.0")], "kettle.v1.0.0", &["BreaksInstalled"])]
-#[case::broken_before(vec![red("<1.0.0")], "kettle.v2.0.0", &[])]
-#[case::still_met(vec![red(">=1.0.0")], "kettle.v2.0.0", &[])]
-#[case::being_deleted(vec![], "kettle.v2.0.0", &[])]
-fn updates_break_nothing(
-    #[case] providers: Vec<Provider>,
-    #[case] want: &str,
-    #[case] held: &[&str],
-) {
+#[test]
+fn updates_break_nothing() {
     let catalogs = one(&kettles(&[("1.0.0", vec![]), ("2.0.0", vec![])]));
-    let resolution = update(&installed("1.0.0"), catalogs, &cluster(providers, &[]));
-    assert_eq!(answer(&resolution), want);
-    let codes: Vec<_> = resolution.held.iter().map(|it| it.reason.code().as_str()).collect();
-    assert_eq!(codes, held);
+    for (range, want, held) in
+        cases::<(Option<&str>, &str, Vec<&str>)>(CASES, "updates_break_nothing")
+    {
+        let environment = cluster(range.map(red).into_iter().collect(), &[]);
+        let resolution = update(&installed("1.0.0"), catalogs, &environment);
+        assert_eq!(answer(&resolution), want);
+        let codes: Vec<_> = resolution.held.iter().map(|it| it.reason.code().as_str()).collect();
+        assert_eq!(codes, held);
+    }
 }
 
 // resolution.md 5.6
@@ -424,39 +299,23 @@ fn updates_take_no_kind_away(#[case] brings: Vec<(&str, Value)>, #[case] want: &
 }
 
 // decision 9
-#[rstest]
-#[case::unknown(None, "1.30.0", "kettle.v1.0.0")]
-#[case::new_enough(Some("1.30.1"), "1.30.0", "kettle.v1.0.0")]
-#[case::suffix_of_a_vendor(Some("1.30.0-eks-1+k3s1"), "v1.30", "kettle.v1.0.0")]
-#[case::too_old(
-    Some("1.29.3"),
-    "1.30.0",
-    "!validating bundle \"kettle.v1.0.0\": unmet constraints: requires Kubernetes \"1.30.0\" or \
-     later (the cluster runs \"1.29.3\")"
-)]
-#[case::no_version(
-    Some("1.29.3"),
-    "new",
-    "!validating bundle \"kettle.v1.0.0\": invalid constraint: property \"olm.csv.metadata\" at \
-     index 1: minKubeVersion: Invalid character(s) found in major number \"0new\""
-)]
-fn versions_of_kubernetes(
-    #[case] kube_version: Option<&str>,
-    #[case] minimum: &str,
-    #[case] want: &str,
-) {
-    let csv = json!({"kind": "ClusterServiceVersion", "spec": {"minKubeVersion": minimum}});
-    let object = json!({"data": STANDARD.encode(csv.to_string())});
-    let environment = Environment {
-        kube_version: kube_version.map(|version| version.parse().unwrap()),
-        ..Environment::default()
-    };
-    for (kind, value) in
-        [("olm.csv.metadata", json!({"minKubeVersion": minimum})), ("olm.bundle.object", object)]
+#[test]
+fn versions_of_kubernetes() {
+    for (kube_version, minimum, why) in
+        cases::<(Option<&str>, &str, &str)>(CASES, "versions_of_kubernetes")
     {
-        let catalogs = one(&kettles(&[("1.0.0", vec![(kind, value)])]));
-        let resolution = update(&request(), catalogs, &environment);
-        assert_eq!(answer(&resolution), want.replace("olm.csv.metadata", kind));
+        let csv = json!({"kind": "ClusterServiceVersion", "spec": {"minKubeVersion": minimum}});
+        let object = json!({"data": STANDARD.encode(csv.to_string())});
+        let metadata = json!({"minKubeVersion": minimum});
+        let kube_version = kube_version.map(|version| version.parse().unwrap());
+        let environment = Environment { kube_version, ..Environment::default() };
+        for (kind, value) in [("olm.csv.metadata", metadata), ("olm.bundle.object", object)] {
+            let catalogs = one(&kettles(&[("1.0.0", vec![(kind, value)])]));
+            let answer = answer(&update(&request(), catalogs, &environment));
+            let refused = answer.strip_prefix("!validating bundle \"kettle.v1.0.0\": ");
+            assert_eq!(refused.unwrap_or_default(), why.replace("olm.csv.metadata", kind));
+            assert_eq!(refused.is_none(), answer == "kettle.v1.0.0");
+        }
     }
 }
 

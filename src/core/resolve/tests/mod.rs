@@ -16,6 +16,8 @@ use super::*;
 use crate::catalog::Content;
 use crate::error::Chain;
 
+const CASES: &str = include_str!("../../testdata/resolve/cases.yaml");
+
 /// A catalog of package `kettle`; bundles are called `kettle.v<version>`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fixture {

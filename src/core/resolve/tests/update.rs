@@ -1,44 +1,37 @@
 //! The newer version that is offered but not chosen.
 
-use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::fixture::cases;
 
+/// Returns the version that could follow, the newest one, and why none is chosen.
 fn told(request: &Request, fixture: &Fixture, taken: &str) -> Option<(String, String, String)> {
-    let catalogs = one(fixture);
+    let update = told_of(request, one(fixture), taken)?;
+    let reachable = update.reachable.as_ref();
+    let reachable = reachable.map(|offer| offer.version.recorded());
+    let why = format!("{}: {update}", update.why.code());
+    Some((reachable.unwrap_or_default(), update.newest.version.recorded(), why))
+}
+
+fn told_of<'a>(request: &Request, catalogs: &'a [Catalog<'a>], taken: &str) -> Option<Update<'a>> {
     let options = Options::default();
     let resolution = resolve(request, catalogs, &options);
     let taken = VersionRelease::legacy(taken).unwrap();
-    let update = pending(request, catalogs, &options, &resolution, &taken)?;
-    let reachable = update.reachable.as_ref();
-    let reachable = reachable.map(|offer| offer.version.recorded());
-    Some((
-        reachable.unwrap_or_default(),
-        update.newest.version.recorded(),
-        format!("{}: {update}", update.why.code()),
-    ))
+    pending(request, catalogs, &options, &resolution, &taken)
 }
 
-#[rstest]
-#[case::pinned("1.0.0", "1.0.1", "Pinned: 1.0.1 is available, but version \"1.0.0\" excludes it")]
-#[case::pinned_below("<1.0.1", "1.0.1", "Pinned")]
-#[case::free("", "", "")]
-fn a_pin_names_the_next_step_and_the_newest(
-    #[case] range: &str,
-    #[case] reachable: &str,
-    #[case] why: &str,
-) {
+#[test]
+fn a_pin_names_the_next_step_and_the_newest() {
     let fixture = Fixture::chain(&["1.0.0", "1.0.1", "1.0.2"]);
-    let update = told(&installed("1.0.0").version(range), &fixture, "1.0.0");
-    if why.is_empty() {
-        // 1.0.1 is what was chosen: nothing is held back.
-        assert_eq!(update, None);
-        return;
-    }
-    let update = update.expect("an update");
-    assert_eq!((update.0.as_str(), update.1.as_str()), (reachable, "1.0.2"));
-    assert!(update.2.starts_with(why), "{}", update.2);
+    let pinned = |range: &str| told(&installed("1.0.0").version(range), &fixture, "1.0.0");
+    let why = "Pinned: 1.0.1 is available, but version \"1.0.0\" excludes it".to_owned();
+    assert_eq!(pinned("1.0.0"), Some(("1.0.1".to_owned(), "1.0.2".to_owned(), why)));
+    let (reachable, newest, why) = pinned("<1.0.1").unwrap();
+    assert_eq!((&*reachable, &*newest), ("1.0.1", "1.0.2"));
+    assert!(why.starts_with("Pinned"), "{why}");
+    // 1.0.1 is what was chosen: nothing is held back.
+    assert_eq!(pinned(""), None);
 }
 
 // decision 22
@@ -81,34 +74,19 @@ fn what_is_deprecated_of_the_choice_is_named() {
 }
 
 #[test]
-fn catalogs_that_tie_are_named() {
-    let (one, other) = (Fixture::chain(&["1.0.0", "1.1.0"]), Fixture::chain(&["1.0.0", "1.1.0"]));
-    let (one, other) = (one.content(), other.content());
-    let catalogs = [catalog("a", 0, &one), catalog("b", 0, &other)];
-    let (request, options) = (installed("1.0.0"), Options::default());
-    let resolution = resolve(&request, &catalogs, &options);
-    let taken = VersionRelease::legacy("1.0.0").unwrap();
-    let update = pending(&request, &catalogs, &options, &resolution, &taken).expect("an update");
-    assert_eq!(update.why.code().as_str(), "AmbiguousCatalogs");
-    assert_eq!(
-        update.to_string(),
-        "1.1.0 is available, but catalogs a and b have the same priority: give one a higher \
-         priority, or select one"
-    );
-}
-
-#[test]
 fn what_a_tie_keeps_from_another_catalog_is_told() {
     let one = Fixture::chain(&["1.0.0"]).content();
     let other = Fixture::chain(&["1.0.0", "1.1.0"]).content();
     let (lower, unlinked) = (Fixture::chain(&["1.0.0", "1.2.0"]), Fixture::bundles(&["3.0.0"]));
     let (lower, unlinked) = (lower.content(), unlinked.content());
+    let tied = [catalog("a", 0, &other), catalog("b", 0, &other)];
+    let update = told_of(&installed("1.0.0"), &tied, "1.0.0").unwrap();
+    let want = "1.1.0 is available, but catalogs a and b have the same priority: give one a higher \
+                priority, or select one";
+    assert_eq!((update.why.code().as_str(), &*update.to_string()), ("AmbiguousCatalogs", want));
     let request = Request { home: Some("a".to_owned()), ..installed("1.0.0") };
-    let options = Options::default();
     let told = |catalogs: &[Catalog<'_>]| {
-        let resolution = resolve(&request, catalogs, &options);
-        let taken = VersionRelease::legacy("1.0.0").unwrap();
-        let update = pending(&request, catalogs, &options, &resolution, &taken).unwrap();
+        let update = told_of(&request, catalogs, "1.0.0").unwrap();
         (update.why.code().to_string(), update.newest.catalog.to_owned(), update.to_string())
     };
     let (code, newest, text) = told(&[catalog("a", 0, &one), catalog("b", 0, &other)]);
@@ -130,22 +108,14 @@ fn what_a_tie_keeps_from_another_catalog_is_told() {
     assert_eq!(code, "Retrying");
 }
 
-#[rstest]
-#[case::newest_installed(&["1.0.0"], "1.0.0", None)]
-#[case::deprecated(&["1.0.0", "1.1.0"], "1.0.0", Some("1.1.0"))]
-#[case::on_its_way(&["1.0.0", "2.0.0"], "2.0.0", None)]
-#[case::one_of_two_steps(&["1.0.0", "1.1.0", "1.2.0"], "1.1.0", None)]
-fn nothing_is_told_of_what_is_taken_or_deprecated(
-    #[case] versions: &[&str],
-    #[case] taken: &str,
-    #[case] deprecated: Option<&str>,
-) {
-    let fixture = Fixture::chain(versions);
-    let fixture = match deprecated {
-        Some(version) => fixture.deprecate(version),
-        None => fixture,
-    };
-    assert_eq!(told(&installed("1.0.0").version("1.0.0"), &fixture, taken), None);
+#[test]
+fn nothing_is_told_of_what_is_taken_or_deprecated() {
+    let request = installed("1.0.0").version("1.0.0");
+    let rows = "nothing_is_told_of_what_is_taken_or_deprecated";
+    for (versions, taken, deprecated) in cases::<(Vec<&str>, &str, Vec<&str>)>(CASES, rows) {
+        let fixture = deprecated.into_iter().fold(Fixture::chain(&versions), Fixture::deprecate);
+        assert_eq!(told(&request, &fixture, taken), None);
+    }
 }
 
 #[test]
