@@ -180,7 +180,7 @@ impl Verbs {
             unknown.push(json!({"what": what, "why": one_line(error)}));
         };
         let mut status = match status::detailed(&cluster, &extension).await {
-            Ok(status) => status.value()?,
+            Ok((status, _)) => status.value()?,
             Err(error) => {
                 or_why("revisions, Events and kinds", &error);
                 status::document(std::slice::from_ref(&extension)).value()?

@@ -1,12 +1,10 @@
-//! The cells of a table, and what they are made of.
+//! The cells of a table.
 
-use std::borrow::Cow;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
-use olm_core::extension::holds::reported;
 
+use super::document::row;
+use crate::document::ExtensionRow;
 use crate::output::age;
 use crate::prelude::*;
 
@@ -18,69 +16,41 @@ const DEPRECATED: &str = " (deprecated)";
 /// The suffix of the state of an extension whose version is not supported.
 const UNSUPPORTED: &str = " (unsupported)";
 
-/// Returns condition `Ready`; in place of one about an earlier generation, that it is reconciled.
-pub(super) fn ready_condition(extension: &ClusterExtension) -> Option<Cow<'_, Condition>> {
-    let ready = extension.condition(types::READY)?;
-    if ready.observed_generation == extension.metadata.generation {
-        return Some(Cow::Borrowed(ready));
-    }
-    Some(Cow::Owned(Condition {
-        status: status::FALSE.to_owned(),
-        reason: Reason::Reconciling.to_string(),
-        message: "the latest change has not been processed yet".to_owned(),
-        ..ready.clone()
-    }))
-}
-
 /// `True`, or in one word why not.
-pub(super) fn ready(extension: &ClusterExtension) -> String {
-    match ready_condition(extension).map(Cow::into_owned) {
-        Some(ready) if ready.status == status::TRUE => ready.status,
-        Some(ready) => ready.reason,
-        None => "Unknown".to_owned(),
-    }
-}
-
-/// The holds of an update, or the rollout in progress.
-pub(super) fn held_by(extension: &ClusterExtension) -> Vec<&'static str> {
-    reported(extension).iter().map(|holder| holder.word).collect()
+pub(super) fn ready(row: &ExtensionRow) -> &str {
+    row.ready.reason.as_deref().unwrap_or("Unknown")
 }
 
 pub(super) fn table(extensions: &[ClusterExtension], now: Timestamp) -> Table {
     let mut table = Table::new(&[&HEADERS[..], &["AGE"]].concat());
     for extension in extensions {
-        let mut row = cells(extension);
+        let mut cells = cells(&row(extension));
         let made = extension.creation_timestamp();
-        row.push(cell(made.map(|made| age(made.0, now))));
-        table.row(row);
+        cells.push(cell(made.map(|made| age(made.0, now))));
+        table.row(cells);
     }
     table
 }
 
 /// The cells of a row, all but the age.
-pub(super) fn cells(extension: &ClusterExtension) -> Vec<String> {
-    let held = Some(held_by(extension).join(",")).filter(|held| !held.is_empty());
-    let mut ready = ready(extension);
-    if deprecated(extension).is_some() {
+pub(super) fn cells(row: &ExtensionRow) -> Vec<String> {
+    let held = Some(row.held_by.join(",")).filter(|held| !held.is_empty());
+    let mut ready = ready(row).to_owned();
+    if row.deprecated.is_some() {
         ready.push_str(DEPRECATED);
     }
-    if support(extension).is_some_and(|found| found.status == status::FALSE) {
+    if row.support.as_ref().is_some_and(|found| found.status == status::FALSE) {
         ready.push_str(UNSUPPORTED);
     }
-    let spec = extension.spec.as_ref();
     vec![
-        extension.name_any(),
-        cell(spec.map(|spec| &spec.namespace)),
-        cell(extension.package()),
-        version(extension),
+        row.name.clone(),
+        cell(row.namespace.as_ref()),
+        cell(row.package.as_ref()),
+        version(row),
         ready,
-        cell(newer(extension)),
+        cell(row.update.as_ref().and_then(newer)),
         cell(held),
     ]
-}
-
-pub(super) fn update(extension: &ClusterExtension) -> Option<&UpdateStatus> {
-    extension.status.as_ref()?.update.as_ref()
 }
 
 fn is_rolling_out(update: &UpdateStatus) -> bool {
@@ -88,9 +58,9 @@ fn is_rolling_out(update: &UpdateStatus) -> bool {
 }
 
 /// The installed version, and the one that is being rolled out in its place.
-fn version(extension: &ClusterExtension) -> String {
-    let installed = extension.installed().map(|it| it.version.as_str());
-    let next = update(extension).filter(|update| is_rolling_out(update));
+fn version(row: &ExtensionRow) -> String {
+    let installed = row.installed.as_ref().map(|it| it.version.as_str());
+    let next = row.update.as_ref().filter(|update| is_rolling_out(update));
     match (installed, next.and_then(|next| next.version.as_deref())) {
         (Some(installed), Some(next)) => format!("{installed} -> {next}"),
         (None, Some(next)) => format!("-> {next}"),
@@ -99,22 +69,10 @@ fn version(extension: &ClusterExtension) -> String {
 }
 
 /// The version that is offered and not taken.
-fn newer(extension: &ClusterExtension) -> Option<&str> {
-    let update = update(extension)?;
+fn newer(update: &UpdateStatus) -> Option<&str> {
     if is_rolling_out(update) {
         let newest = Some(&update.newest).filter(|newest| update.version.as_ref() != Some(newest));
         return newest.map(String::as_str);
     }
     Some(update.version())
-}
-
-/// The deprecation messages of the catalog for the package, the channels or the installed bundle.
-pub(super) fn deprecated(extension: &ClusterExtension) -> Option<&str> {
-    let found = extension.condition(types::DEPRECATED)?;
-    (found.status == status::TRUE).then_some(&found.message)
-}
-
-/// Until when and where its version is supported, as far as that is known.
-pub(super) fn support(extension: &ClusterExtension) -> Option<&Condition> {
-    extension.condition(types::SUPPORTED)
 }

@@ -17,7 +17,7 @@ pub(crate) use document::{Status, document};
 use crate::commands::tree;
 use crate::prelude::*;
 use columns::{ready, table};
-use details::{Details, sheet};
+use details::sheet;
 use watch::watch;
 
 /// Flags of `status`.
@@ -62,36 +62,25 @@ pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) 
     }
     extensions.sort_by_key(ClusterExtension::name_any);
     keep_wanted(cluster.own_client(), &args, &mut extensions).await?;
-    let one = match (args.names.as_slice(), extensions.as_slice()) {
-        ([_], [extension]) if !matches!(args.output, Format::Name | Format::Tree) => {
-            Some(Details::read(&cluster, extension).await?)
-        }
-        _ => None,
+    let is_one = args.names.len() == 1 && !matches!(args.output, Format::Name | Format::Tree);
+    let (status, revisions) = match extensions.as_slice() {
+        [extension] if is_one => detailed(&cluster, extension).await?,
+        extensions => (document(extensions), Vec::new()),
     };
-    let whole = || {
-        let mut document = document(&extensions);
-        if let Some(details) = &one {
-            details.add_to(&mut document);
-        }
-        document
-    };
-    match (args.output, &one, extensions.as_slice()) {
-        (format @ (Format::Json | Format::Yaml), ..) => whole().write(format, out)?,
-        (Format::Name, ..) => {
-            for extension in &extensions {
-                let (name, group) = (extension.name_any(), olm_api::GROUP);
-                writeln!(out, "clusterextension.{group}/{name}")?;
+    match (args.output, status.extensions.as_slice()) {
+        (format @ (Format::Json | Format::Yaml), _) => status.write(format, out)?,
+        (Format::Name, rows) => {
+            for row in rows {
+                writeln!(out, "clusterextension.{}/{}", olm_api::GROUP, row.name)?;
             }
         }
-        (Format::Tree, ..) => {
+        (Format::Tree, _) => {
             for extension in &extensions {
                 tree::write(&cluster, extension, out).await?;
             }
         }
-        (_, Some(details), [extension]) => {
-            sheet(extension, details).write(out)?;
-        }
-        _ if extensions.is_empty() => {
+        (_, [row]) if is_one => sheet(row, &status.unknown, &revisions).write(out)?,
+        (_, []) => {
             let narrowed = [&args.selector, &args.watching, &args.place.namespace];
             output::notice(if narrowed.into_iter().all(Option::is_none) {
                 "no ClusterExtensions: kubectl olm install creates one"
@@ -101,7 +90,7 @@ pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) 
         }
         _ => table(&extensions, Timestamp::now()).write(out)?,
     }
-    let all_ready = extensions.iter().all(|extension| ready(extension) == "True");
+    let all_ready = status.extensions.iter().all(|row| ready(row) == status::TRUE);
     Ok(if args.check && !all_ready { Outcome::Failed } else { Outcome::Done })
 }
 
@@ -153,6 +142,8 @@ async fn watching(client: &Client, namespace: &str) -> anyhow::Result<BTreeSet<S
 mod tests {
     use k8s_openapi::api::core::v1::Event;
 
+    use super::details::{LAST_EVENTS, PROVIDES, happened};
+    use super::document::row;
     use super::*;
 
     fn extension(value: &Value) -> ClusterExtension {
@@ -222,15 +213,8 @@ mod tests {
     }
 
     fn text_of(one: &Value) -> String {
-        let details = Details {
-            revisions: Vec::new(),
-            catalog: Ok(None),
-            provides: Ok(Vec::new()),
-            causes: Ok(Vec::new()),
-            events: Ok(Vec::new()),
-        };
         let mut out = Vec::new();
-        sheet(&extension(one), &details).write(&mut out).unwrap();
+        sheet(&row(&extension(one)), &[], &[]).write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -247,22 +231,13 @@ mod tests {
             "reason": "UpgradeAvailable", "message": "2.0.0\nis available",
             "eventTime": "2026-01-01T00:00:00.000000Z", "series": {"count": 3}}))
         .unwrap();
-        let details = Details {
-            revisions: vec![set],
-            catalog: Ok(None),
-            provides: Ok(vec!["Quay.a.io v1".to_owned()]),
-            causes: Ok(vec!["Deployment.apps/v1 ns/quay: pod quay-1: it failed".to_owned()]),
-            events: Ok(vec![event]),
-        };
-        let none = Details {
-            revisions: Vec::new(),
-            catalog: Err("you may not list them".to_owned()),
-            provides: Err("you may not list them".to_owned()),
-            causes: Ok(Vec::new()),
-            events: Err("you may not list them".to_owned()),
-        };
-        sheet(&all()[2], &none).write(&mut out).unwrap();
-        sheet(&all()[1], &details).write(&mut out).unwrap();
+        let refused = [PROVIDES, LAST_EVENTS].map(|it| Unknown::new(it, "you may not list them"));
+        sheet(&row(&all()[2]), &refused, &[]).write(&mut out).unwrap();
+        let mut held = row(&all()[1]);
+        held.provides = Some(vec!["Quay.a.io v1".to_owned()]);
+        held.causes = vec!["Deployment.apps/v1 ns/quay: pod quay-1: it failed".to_owned()];
+        held.events = Some(vec![happened(&event)]);
+        sheet(&held, &[], &[set]).write(&mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 }

@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use kube::api::{WatchEvent, WatchParams};
 
 use super::columns::{HEADERS, cells};
-use super::document::document;
+use super::document::{document, row};
 use super::{StatusArgs, keep_wanted, list};
 use crate::prelude::*;
 
@@ -66,7 +66,7 @@ impl Told {
     /// and again where a column has become wider.
     fn tell(&mut self, extension: &ClusterExtension, out: &mut dyn Write) -> anyhow::Result<()> {
         let one = std::slice::from_ref(extension);
-        let cells = cells(extension);
+        let cells = cells(&row(extension));
         let row = match self.output {
             Format::Json => serde_json::to_string(&document(one).headed()?)?,
             _ => cells.join("  "),
