@@ -8,6 +8,7 @@ use std::io::{IsTerminal as _, Read as _};
 use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 
+use crate::commands::migrate::list;
 use crate::prelude::*;
 
 #[derive(Debug, Args)]
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
     }
     let (objects, unread) = if args.filename.is_empty() {
         let client = Cluster::client(global).await?;
-        from_cluster(&client, args.place.namespace.as_deref()).await?
+        from_cluster(&client, args.place.namespace.as_deref()).await
     } else {
         let files = from_files(&args.filename).map_err(|error| Hinted {
             text: one_line(&error),
@@ -110,7 +111,7 @@ async fn apply(args: &FromClassicArgs, global: &Global, out: &mut dyn Write) -> 
     let global = &args.confirm.rehearsal.of(global);
     let cluster = args.on.connect(global).await?;
     cluster.heeds(policy::ADOPT).await?;
-    let (objects, unread) = from_cluster(cluster.own_client(), None).await?;
+    let (objects, unread) = from_cluster(cluster.own_client(), None).await;
     if let Some((_, why)) = unread.into_iter().next() {
         return Err(Hinted { text: why, hint: None, outcome: Outcome::Unknown }.into());
     }
@@ -243,11 +244,11 @@ fn from_files(files: &[PathBuf]) -> anyhow::Result<Vec<Object>> {
     Ok(objects)
 }
 
-/// Returns the query by which the objects of a kind are listed: of CSVs the copies, one in each watched
-/// namespace, stay away.
+/// Returns which objects of a kind are listed: of CSVs the copies, one in each watched namespace, stay
+/// away.
 fn selector(kind: &str) -> String {
     let is_copied = kind == "ClusterServiceVersion";
-    if is_copied { format!("?labelSelector=%21{COPIED_FROM}") } else { String::new() }
+    if is_copied { format!("!{COPIED_FROM}") } else { String::new() }
 }
 
 /// Reads the objects of Classic, and says which kinds could not be read; a kind that is not served has
@@ -255,33 +256,19 @@ fn selector(kind: &str) -> String {
 async fn from_cluster(
     client: &Client,
     namespace: Option<&str>,
-) -> anyhow::Result<(Vec<Object>, Vec<(&'static str, String)>)> {
+) -> (Vec<Object>, Vec<(&'static str, String)>) {
     let (mut objects, mut unread) = (Vec::new(), Vec::new());
-    let kinds = KINDS.map(|(kind, version, plural)| (format!("{GROUP}/{version}"), kind, plural));
-    let (api, kind, plural) = PROXY;
-    for (api, kind, plural) in kinds.into_iter().chain([(api.to_owned(), kind, plural)]) {
+    let kinds = KINDS.map(|(kind, version)| (format!("{GROUP}/{version}"), kind));
+    for (api, kind) in kinds.into_iter().chain([(PROXY.0.to_owned(), PROXY.1)]) {
         // A catalog is named by Subscriptions of all namespaces; what else is left out is in none.
         let everywhere = ["CatalogSource", "OLMConfig", PROXY.1];
-        let place = match namespace.filter(|_| !everywhere.contains(&kind)) {
-            Some(namespace) => format!("namespaces/{namespace}/"),
-            None => String::new(),
-        };
-        let selector = selector(kind);
-        match olm_cluster::read(client, &format!("/apis/{api}/{place}{plural}{selector}")).await {
-            Ok(list) => {
-                let items = list.iter().filter_map(|list| list["items"].as_array()).flatten();
-                objects.extend(items.cloned().filter_map(|mut item| {
-                    item["apiVersion"] = Value::from(api.clone());
-                    item["kind"] = Value::from(kind);
-                    Object::from_value(item)
-                }));
-            }
-            Err(error) => {
-                unread.push((kind, format!("{plural} could not be read: {}", failure(&error))));
-            }
+        let namespace = namespace.filter(|_| !everywhere.contains(&kind));
+        match list(client, (&api, kind), namespace, &selector(kind)).await {
+            Ok(found) => objects.extend(found),
+            Err(error) => unread.push((kind, error.to_string())),
         }
     }
-    Ok((objects, unread))
+    (objects, unread)
 }
 
 #[cfg(test)]
@@ -290,7 +277,7 @@ mod tests {
 
     #[test]
     fn copies_of_csvs_are_not_read() {
-        assert_eq!(selector("ClusterServiceVersion"), "?labelSelector=%21olm.copiedFrom");
+        assert_eq!(selector("ClusterServiceVersion"), "!olm.copiedFrom");
         let others = KINDS.iter().filter(|(kind, ..)| *kind != "ClusterServiceVersion");
         assert!(others.map(|(kind, ..)| selector(kind)).all(|it| it.is_empty()));
     }

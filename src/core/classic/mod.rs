@@ -24,18 +24,18 @@ use crate::object::{Object, is_set};
 
 /// API group of Classic.
 pub const GROUP: &str = "operators.coreos.com";
-/// Kinds that are read, with version and plural.
-pub const KINDS: [(&str, &str, &str); 7] = [
-    ("CatalogSource", "v1alpha1", "catalogsources"),
-    ("Subscription", "v1alpha1", "subscriptions"),
-    ("OperatorGroup", "v1", "operatorgroups"),
-    ("ClusterServiceVersion", "v1alpha1", "clusterserviceversions"),
-    ("InstallPlan", "v1alpha1", "installplans"),
-    ("OperatorCondition", "v2", "operatorconditions"),
-    ("OLMConfig", "v1", "olmconfigs"),
+/// Kinds that are read, with their version.
+pub const KINDS: [(&str, &str); 7] = [
+    ("CatalogSource", "v1alpha1"),
+    ("Subscription", "v1alpha1"),
+    ("OperatorGroup", "v1"),
+    ("ClusterServiceVersion", "v1alpha1"),
+    ("InstallPlan", "v1alpha1"),
+    ("OperatorCondition", "v2"),
+    ("OLMConfig", "v1"),
 ];
-/// The proxies of OpenShift, which Classic gave to its operators: API, kind and plural.
-pub const PROXY: (&str, &str, &str) = ("config.openshift.io/v1", "Proxy", "proxies");
+/// The proxies of OpenShift, which Classic gave to its operators: API and kind.
+pub const PROXY: (&str, &str) = ("config.openshift.io/v1", "Proxy");
 
 /// The CSV of Classic's own API of packages, which no Subscription installs.
 const PACKAGE_SERVER: &str = "packageserver";

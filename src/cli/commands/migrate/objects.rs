@@ -16,40 +16,39 @@ use crate::workloads::objects as whole;
 /// The most rounds of releasing objects that Classic writes at the same time.
 const ROUNDS: usize = 5;
 
-/// Kinds in the namespace of an operator that Classic makes.
-const NAMESPACED: [(&str, &str); 14] = [
-    ("v1", "ServiceAccount"),
-    ("v1", "Secret"),
-    ("v1", "ConfigMap"),
-    ("v1", "Service"),
+/// Kinds in the namespace of an operator that Classic makes, by their API version.
+const NAMESPACED: [(&str, &str); 8] = [
+    ("v1", "ServiceAccount Secret ConfigMap Service"),
     ("apps/v1", "Deployment"),
-    ("rbac.authorization.k8s.io/v1", "Role"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role RoleBinding"),
     ("operators.coreos.com/v2", "OperatorCondition"),
     ("policy/v1", "PodDisruptionBudget"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
-    ("monitoring.coreos.com/v1", "ServiceMonitor"),
-    ("monitoring.coreos.com/v1", "PodMonitor"),
-    ("monitoring.coreos.com/v1", "PrometheusRule"),
+    ("monitoring.coreos.com/v1", "ServiceMonitor PodMonitor PrometheusRule"),
     ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"),
 ];
 
 /// Kinds that Classic makes elsewhere, with labels only.
-const LABELLED: [(&str, &str); 13] = [
-    ("rbac.authorization.k8s.io/v1", "Role"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
-    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
-    ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
+const LABELLED: [(&str, &str); 5] = [
+    ("rbac.authorization.k8s.io/v1", "Role RoleBinding ClusterRole ClusterRoleBinding"),
+    (
+        "admissionregistration.k8s.io/v1",
+        "ValidatingWebhookConfiguration MutatingWebhookConfiguration",
+    ),
     ("apiregistration.k8s.io/v1", "APIService"),
     ("scheduling.k8s.io/v1", "PriorityClass"),
-    ("console.openshift.io/v1", "ConsolePlugin"),
-    ("console.openshift.io/v1", "ConsoleLink"),
-    ("console.openshift.io/v1", "ConsoleQuickStart"),
-    ("console.openshift.io/v1", "ConsoleCLIDownload"),
-    ("console.openshift.io/v1", "ConsoleYAMLSample"),
+    (
+        "console.openshift.io/v1",
+        "ConsolePlugin ConsoleLink ConsoleQuickStart ConsoleCLIDownload ConsoleYAMLSample",
+    ),
 ];
+
+/// Returns each kind with its API version.
+fn each(
+    kinds: &'static [(&'static str, &'static str)],
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    kinds.iter().flat_map(|(version, kinds)| kinds.split(' ').map(move |kind| (*version, kind)))
+}
 
 fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
@@ -76,7 +75,7 @@ pub(super) fn crd(name: &str) -> Object {
 }
 
 /// Lists the objects of a kind, whole; a kind that is not served has none.
-async fn list(
+pub(crate) async fn list(
     client: &Client,
     (api_version, kind): (&str, &str),
     namespace: Option<&str>,
@@ -101,7 +100,7 @@ pub(super) async fn of_classic(
     kind: &str,
     namespace: &str,
 ) -> anyhow::Result<Vec<Object>> {
-    let (_, version, _) = KINDS.iter().find(|it| it.0 == kind).context("a kind of Classic")?;
+    let (_, version) = KINDS.iter().find(|it| it.0 == kind).context("a kind of Classic")?;
     list(client, (&format!("{GROUP}/{version}"), kind), Some(namespace), "").await
 }
 
@@ -124,12 +123,12 @@ pub(super) async fn are_live(client: &Client, objects: &[Object]) -> anyhow::Res
 /// Lists what Classic counts as installed by a CSV.
 pub(super) async fn owned(client: &Client, csv: &Object) -> anyhow::Result<Vec<Object>> {
     let mut found: Vec<Object> = Vec::new();
-    for kind in NAMESPACED {
+    for kind in each(&NAMESPACED) {
         found.extend(list(client, kind, Some(csv.namespace()), "").await?);
     }
     // The namespace in the labels is that of a copy where a copy owns them.
     let selector = format!("{CLASSIC_OWNER}={}", csv.name());
-    for kind in LABELLED {
+    for kind in each(&LABELLED) {
         for object in list(client, kind, None, &selector).await? {
             if found.iter().all(|known| known.identity() != object.identity()) {
                 found.push(object);
@@ -390,7 +389,8 @@ mod tests {
         let supported = "PrometheusRule ServiceMonitor PodMonitor PodDisruptionBudget \
             PriorityClass VerticalPodAutoscaler ConsoleYAMLSample ConsoleQuickStart \
             ConsoleCLIDownload ConsoleLink ConsolePlugin NetworkPolicy";
-        let listed: Vec<_> = NAMESPACED.iter().chain(&LABELLED).map(|(_, kind)| *kind).collect();
+        let listed: Vec<_> =
+            each(&NAMESPACED).chain(each(&LABELLED)).map(|(_, kind)| kind).collect();
         for kind in supported.split_whitespace() {
             assert!(listed.contains(&kind), "{kind}");
         }
