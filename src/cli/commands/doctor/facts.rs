@@ -28,19 +28,12 @@ pub(super) const POLICIES: &str = "validatingadmissionpolicies";
 pub(super) const RIGHTS: &str = "controller-rights";
 pub(super) const BINDINGS: &str = "validatingadmissionpolicybindings";
 
-const OLM: &str = "/apis/olm.operatorframework.io/v1";
-const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Our objects, and those of upstream, carry this label.
-const PART_OF_OLM: &str = "labelSelector=app.kubernetes.io/part-of%3Dolm";
+/// The other questions: name and path. Our objects, and those of upstream, carry a label.
+const QUESTIONS: &str = include_str!("questions.tsv");
 
 /// The name of the question for a CRD of ours.
 pub(super) fn crd(kind: &str) -> String {
     format!("{kind}.olm.operatorframework.io")
-}
-
-/// The name of the question for the Events about a kind of ours.
-fn events(kind: &str) -> String {
-    format!("events-{}", kind.to_ascii_lowercase())
 }
 
 /// Why there is no answer.
@@ -62,53 +55,25 @@ pub(super) struct Facts {
     pub(super) server_time: Option<Timestamp>,
 }
 
-/// Every question: its name and its path.
-fn questions() -> BTreeMap<String, String> {
-    let ours = |kind: &str| (kind.to_owned(), format!("{OLM}/{kind}"));
-    let labelled =
-        |kind: &str, group: &str| (kind.to_owned(), format!("{group}/{kind}?{PART_OF_OLM}"));
-    let admission = "/apis/admissionregistration.k8s.io/v1";
-    let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    let mut questions = BTreeMap::from([
-        ours(CATALOGS),
-        ours(EXTENSIONS),
-        ours(REVISIONS),
-        ours(OLDER_REVISIONS),
-        labelled(DEPLOYMENTS, "/apis/apps/v1"),
-        labelled(POLICIES, admission),
-        labelled(BINDINGS, admission),
-        labelled("clusterroles", rbac),
-        labelled("clusterrolebindings", rbac),
-        labelled("roles", rbac),
-        labelled("rolebindings", rbac),
-        (
-            CONFIG.to_owned(),
-            format!("/api/v1/configmaps?fieldSelector=metadata.name%3D{}", name::CONTROLLER_CONFIG),
-        ),
-    ]);
-    for kind in [CATALOGS, EXTENSIONS, REVISIONS] {
-        questions.insert(crd(kind), format!("{CRDS}/{}", crd(kind)));
-    }
-    for lease in LEASES {
-        let path =
-            format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{lease}");
-        questions.insert(lease.to_owned(), path);
-    }
-    for kind in ["ClusterCatalog", "ClusterExtension", "ClusterObjectSet"] {
-        let path = format!("/api/v1/events?fieldSelector=involvedObject.kind%3D{kind}");
-        questions.insert(events(kind), path);
-    }
-    questions
+/// Returns every question: its name and its path.
+fn questions() -> impl Iterator<Item = (String, String)> {
+    let named = |question: &str, resource: &str, name: &str| {
+        (question.to_owned(), format!("{resource}?fieldSelector=metadata.name%3D{name}"))
+    };
+    let leases = "/apis/coordination.k8s.io/v1/leases";
+    let leases = LEASES.map(|lease| named(lease, leases, lease));
+    let config = named(CONFIG, "/api/v1/configmaps", name::CONTROLLER_CONFIG);
+    let others = QUESTIONS.lines().filter_map(|row| row.split_once('\t'));
+    let others = others.map(|(question, path)| (question.to_owned(), path.to_owned()));
+    others.chain(leases).chain([config])
 }
 
 impl Facts {
     /// Asks everything. What cannot be known stands in the answer.
     pub(super) async fn read(client: &Client) -> Self {
         let (version, server_time) = version(client).await;
-        let asked: Vec<_> = questions()
-            .into_iter()
-            .map(async |(name, path)| (name, get(client, &path).await))
-            .collect();
+        let asked = questions().map(async |(name, path)| (name, get(client, &path).await));
+        let asked: Vec<_> = asked.collect();
         let mut answers: BTreeMap<_, _> = join_bounded(asked).await.into_iter().collect();
         answers.insert(VERSION.to_owned(), version);
         let mut facts = Self { answers, now: Timestamp::now(), server_time };
