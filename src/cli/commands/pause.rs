@@ -7,6 +7,7 @@ use kube::Resource;
 use kube::core::ClusterResourceScope;
 use olm_core::annotations::is_paused;
 
+use crate::output::Written;
 use crate::prelude::*;
 use crate::verb::Rehearsal;
 
@@ -53,74 +54,65 @@ pub(crate) async fn run(
         let catalogs = names.map(|name| Cluster::catalog(cluster.own_client(), name));
         (try_join_all(extensions).await?, try_join_all(catalogs).await?)
     };
-    let client = cluster.own_client();
+    let switch = Switch { client: cluster.own_client(), pause, is_dry: global.dry_run.is_some() };
     for extension in &extensions {
         changes::refuse_deleted(extension)?;
-        yields(extension, pause, global)?;
+        switch.yields(extension)?;
     }
     for catalog in &catalogs {
-        yields(catalog, pause, global)?;
+        switch.yields(catalog)?;
     }
     for extension in &extensions {
-        out.object(&set(client, extension, pause).await?)?;
-        let name = extension.name_any();
-        say(
-            out,
-            &name,
-            change(extension, pause).is_some(),
-            pause.then_some("no update and no repair"),
-        )?;
+        switch.set(extension, ("", "no update and no repair"), out).await?;
     }
     for catalog in &catalogs {
-        out.object(&set(client, catalog, pause).await?)?;
-        let name = format!("{CATALOG}{}", catalog.name_any());
-        say(out, &name, change(catalog, pause).is_some(), pause.then_some("no newer content"))?;
+        switch.set(catalog, (CATALOG, "no newer content"), out).await?;
     }
     Ok(Outcome::Done)
 }
 
-/// Writes or removes the annotation. Returns the object as it is then.
-async fn set<K>(client: &Client, object: &K, pause: bool) -> anyhow::Result<K>
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
-    K: Clone + Debug + DeserializeOwned,
-{
-    match change(object, pause) {
-        Some(change) => changes::merge(client, object, change).await,
-        None => Ok(object.clone()),
-    }
-}
-
-/// Returns the change of the annotation, if it has to be changed.
-fn change<K: Resource<DynamicType = ()>>(object: &K, pause: bool) -> Option<Value> {
-    let word = if pause { json!("true") } else { Value::Null };
-    (is_paused(object.annotations()) != pause)
-        .then(|| json!({"metadata": {"annotations": {policy::PAUSED: word}}}))
-}
-
-fn yields<K: Resource<DynamicType = ()>>(
-    object: &K,
+/// What is done to each of the objects.
+struct Switch<'a> {
+    client: &'a Client,
     pause: bool,
-    global: &Global,
-) -> anyhow::Result<()> {
-    match change(object, pause) {
-        Some(change) => changes::yields(object, &change, global.dry_run.is_some()),
-        None => Ok(()),
-    }
+    is_dry: bool,
 }
 
-/// Prints the effect: resumed, or paused with the skipped actions.
-fn say(
-    out: &mut dyn Write,
-    name: &str,
-    changed: bool,
-    meanwhile: Option<&str>,
-) -> std::io::Result<()> {
-    match meanwhile {
-        Some(meanwhile) => {
-            writeln!(out, "{name}: paused; {meanwhile} until: kubectl olm resume {name}")
+impl Switch<'_> {
+    /// Returns the change of the annotation, if it has to be changed.
+    fn change(&self, object: &impl kube::ResourceExt) -> Option<Value> {
+        let word = if self.pause { json!("true") } else { Value::Null };
+        (is_paused(object.annotations()) != self.pause)
+            .then(|| json!({"metadata": {"annotations": {policy::PAUSED: word}}}))
+    }
+
+    fn yields<K: Resource<DynamicType = ()>>(&self, object: &K) -> anyhow::Result<()> {
+        let change = self.change(object);
+        change.map_or(Ok(()), |change| changes::yields(object, &change, self.is_dry))
+    }
+
+    /// Writes or removes the annotation, and prints the effect: resumed, or paused with what is skipped
+    /// meanwhile.
+    async fn set<K>(
+        &self,
+        object: &K,
+        (prefix, skipped): (&str, &str),
+        out: &mut Written<'_>,
+    ) -> anyhow::Result<()>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
+        K: Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let (name, change) = (format!("{prefix}{}", object.name_any()), self.change(object));
+        let effect = match (self.pause, &change) {
+            (true, _) => format!("paused; {skipped} until: kubectl olm resume {name}"),
+            (false, Some(_)) => "resumed".to_owned(),
+            (false, None) => "is not paused".to_owned(),
+        };
+        match change {
+            Some(change) => out.object(&changes::merge(self.client, object, change).await?)?,
+            None => out.object(object)?,
         }
-        None if changed => writeln!(out, "{name}: resumed"),
-        None => writeln!(out, "{name}: is not paused"),
+        Ok(writeln!(out, "{name}: {effect}")?)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Contents are compared, never shown. Source: plugin.md 1.4.
 
-use futures::stream::{self, StreamExt as _};
 use kube::ResourceExt;
+use olm_cluster::join_bounded;
 use olm_core::error::first_of;
 use olm_core::object::Identity;
 use olm_core::revision::{
@@ -15,8 +15,6 @@ use crate::managed::{kinds, of_extensions};
 use crate::prelude::*;
 use crate::workloads::reasons;
 
-/// Objects that are looked at together.
-const AT_ONCE: usize = 8;
 /// Fields that are named of an object that is not as it was applied.
 const FIELDS: usize = 3;
 
@@ -56,15 +54,12 @@ impl Tree {
         for set in now.installed.into_iter().chain(now.rolling) {
             let objects = match cluster.content(set).await {
                 Ok(phases) => {
-                    let objects = phases.into_iter().flat_map(|phase| {
-                        let (name, objects) = (phase.name, phase.objects.into_iter());
-                        objects.map(move |object| (name.clone(), object))
-                    });
-                    let leaves = objects
-                        .map(|(phase, object)| looked_at(client, (set, &own), phase, object));
-                    // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-                    let leaves: Vec<_> = leaves.collect();
-                    stream::iter(leaves).buffered(AT_ONCE).collect().await
+                    let mut leaves = Vec::new();
+                    for phase in phases {
+                        let leaf = |it| looked_at(client, (set, &own), phase.name.clone(), it);
+                        leaves.extend(phase.objects.into_iter().map(leaf));
+                    }
+                    join_bounded(leaves).await
                 }
                 Err(error) => {
                     unknown.push(Unknown::new("drift", one_line(&error)));
