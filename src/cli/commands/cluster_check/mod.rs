@@ -127,7 +127,7 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
     )?;
     let kubernetes = kubernetes.minor;
     let (version, is_openshift) = version(cluster).await?;
-    let current = version.as_deref().map(release).transpose()?;
+    let current = version.as_ref().map(|(_, release)| *release);
     let target = match (args.to, current) {
         (Some(to), Some(current)) if to <= current => {
             return usage(format!("the cluster is {current} already: {to} is not an update"));
@@ -138,7 +138,8 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
         current: kubernetes,
         kubernetes: next_kubernetes(kubernetes, target, is_openshift),
         platform: target.map(|target| {
-            (version.unwrap_or_else(|| format!("Kubernetes 1.{kubernetes}")), target)
+            let plain = || format!("Kubernetes 1.{kubernetes}");
+            (version.map_or_else(plain, |(version, _)| version), target)
         }),
         ..Findings::default()
     };
@@ -170,14 +171,12 @@ fn next_kubernetes(current: u64, target: Option<MinorRelease>, is_openshift: boo
 
 /// Returns the release of the platform, if it has one; that it is not known is only said.
 pub(crate) async fn platform(cluster: &Cluster) -> Option<MinorRelease> {
-    let current = async {
-        let (version, _) = version(cluster).await?;
-        version.as_deref().map(release).transpose()
-    };
-    current.await.unwrap_or_else(|error| {
+    let current = version(cluster).await.map(|(version, _)| version);
+    let current = current.unwrap_or_else(|error| {
         notice(&format!("note: the version of the platform is not known: {}", one_line(&error)));
         None
-    })
+    });
+    current.map(|(_, release)| release)
 }
 
 /// Warns if the bundle that a snapshot leads to will hold the next update of this platform,
@@ -193,49 +192,43 @@ pub(crate) fn warn_of_closing(platform: Option<MinorRelease>, snapshot: &Extensi
     }
 }
 
-/// Returns the version of the platform, if it has one, and whether it is OpenShift.
-async fn version(cluster: &Cluster) -> anyhow::Result<(Option<String>, bool)> {
-    Ok(match openshift(cluster.own_client()).await? {
-        Some(version) => (Some(version), true),
-        None => (declared(cluster.state().await?), false),
-    })
-}
-
-fn release(version: &str) -> anyhow::Result<MinorRelease> {
-    let unreadable = |_| anyhow::anyhow!("the version of the cluster cannot be read: {version:?}");
-    version.parse().map_err(unreadable)
-}
-
-/// Returns the version of OpenShift; nothing where it is not OpenShift.
-async fn openshift(client: &Client) -> anyhow::Result<Option<String>> {
+/// Returns the version of the platform and its release, if it has one, and whether it is OpenShift.
+async fn version(cluster: &Cluster) -> anyhow::Result<(Option<(String, MinorRelease)>, bool)> {
     let kind = GroupVersionKind::gvk(OPENSHIFT, "v1", "ClusterVersion");
-    let versions = Api::<DynamicObject>::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    let client = cluster.own_client().clone();
+    let versions = Api::<DynamicObject>::all_with(client, &ApiResource::from_gvk(&kind));
     let found = match versions.get_opt("version").await {
         // The kind is not served.
         Err(kube::Error::Api(status)) if status.code == 404 => None,
         found => found.context("reading the ClusterVersion")?,
     };
-    found.map(|found| version_in(&found.data)).transpose()
+    Ok(match found {
+        Some(found) => (Some(version_in(&found.data)?), true),
+        None => {
+            let release = declared(cluster.state().await?);
+            (release.map(|release| (release.to_string(), release)), false)
+        }
+    })
 }
 
 /// Returns the version that `ClusterVersion` names.
-fn version_in(found: &serde_json::Value) -> anyhow::Result<String> {
+fn version_in(found: &Value) -> anyhow::Result<(String, MinorRelease)> {
     let version = current_version(None, Some(found)).context(
         "ClusterVersion version names no version in status.history and status.desired: \
          kubectl get clusterversion version -o yaml",
     )?;
-    Ok(version.to_owned())
+    let unreadable = |_| anyhow::anyhow!("the version of the cluster cannot be read: {version:?}");
+    Ok((version.to_owned(), version.parse().map_err(unreadable)?))
 }
 
-/// Returns the version of the platform that the controller is told.
-fn declared(state: &ClusterState) -> Option<String> {
+/// Returns the release of the platform that the controller is told.
+fn declared(state: &ClusterState) -> Option<MinorRelease> {
     let settings = state.controller();
     let inferred = || {
         let version = state.environment.kube_version.as_ref();
         MinorRelease::of_kubernetes(version.filter(|_| settings.infer_platform_version)?)
     };
-    let release = settings.platform_version.or_else(inferred);
-    release.map(|release| release.to_string())
+    settings.platform_version.or_else(inferred)
 }
 
 /// Names what is not known of a bundle without revision.
@@ -292,6 +285,6 @@ mod tests {
         let said = version_in(&json!({"status": {"history": []}})).unwrap_err().to_string();
         assert!(said.starts_with("ClusterVersion version names no version"), "{said}");
         let desired = json!({"status": {"desired": {"version": "4.19.3"}}});
-        assert_eq!(version_in(&desired).unwrap(), "4.19.3");
+        assert_eq!(version_in(&desired).unwrap().0, "4.19.3");
     }
 }
