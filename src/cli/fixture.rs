@@ -1,6 +1,12 @@
-//! Test cases that stand in `cases.yaml`.
+//! Test cases that stand in `cases.yaml`, the flags of a verb, and an API server with fixed answers.
 
+use std::convert::Infallible;
+
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 /// Returns the cases of a test: their names, and their arguments.
 pub(crate) fn cases<T: DeserializeOwned>(test: &str) -> Vec<(String, T)> {
@@ -12,4 +18,35 @@ pub(crate) fn cases<T: DeserializeOwned>(test: &str) -> Vec<(String, T)> {
         (name.clone(), case)
     };
     cases.iter().map(read).collect()
+}
+
+/// Reads the flags of a verb.
+pub(crate) fn flags<A: clap::Args>(line: &str) -> A {
+    let line = ["verb"].into_iter().chain(line.split_whitespace());
+    let command = A::augment_args(clap::Command::new("verb"));
+    A::from_arg_matches(&command.get_matches_from(line)).unwrap()
+}
+
+/// Returns a client of an API server that answers a method, a path and a body so: with an object, or with
+/// the code of a refusal.
+pub(crate) fn client<F>(answer: F) -> Client
+where
+    F: Fn(&Method, &str, &Value) -> Result<Value, u16> + Clone + Send + 'static,
+{
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let answer = answer.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let body = serde_json::from_slice(&body).unwrap_or_default();
+            let answer = answer(&parts.method, parts.uri.path(), &body);
+            let code = answer.as_ref().err().copied().unwrap_or(200);
+            let reason = if code == 404 { "NotFound" } else { "R" };
+            let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                "status": "Failure", "message": "no", "reason": reason, "code": code});
+            let answer = Body::from(answer.unwrap_or(refusal).to_string().into_bytes());
+            Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+        }
+    });
+    Client::new(service, "default")
 }

@@ -429,55 +429,31 @@ async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::{cases, flags};
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: InstallArgs,
+    #[test]
+    fn rights_last_as_long_as_what_is_asked_for() {
+        let lines = cases::<(String, String)>("rights_last_as_long_as_what_is_asked_for");
+        for (name, (line, want)) in lines {
+            let rights = flags::<InstallArgs>(&line).rights();
+            assert_eq!(format!("{rights:?}"), want, "{name}");
+        }
     }
 
-    // applying.md 5.4: what updates by itself gets rights that outlive a version
-    #[rstest]
-    #[case::one_version(&["p@1.0.0"], Rights::Exact)]
-    #[case::one_of_a_channel(&["p@=1.0.0", "--channel", "stable"], Rights::Exact)]
-    #[case::range(&["p@1.x"], Rights::Stable)]
-    #[case::channel(&["p", "--channel", "stable"], Rights::Stable)]
-    #[case::any_version(&["p"], Rights::Stable)]
-    #[case::as_asked_for(&["p", "--rights", "exact"], Rights::Exact)]
-    #[case::none(&["p@1.0.0", "--rights", "none"], Rights::None)]
-    fn rights_last_as_long_as_what_is_asked_for(#[case] line: &[&str], #[case] want: Rights) {
-        assert_eq!(Line::parse_from([&["install"], line].concat()).args.rights(), want);
-    }
-
-    #[rstest]
-    #[case::installed(
-        json!({"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}),
-        "\"p\" is installed as extension \"e\"",
-        "kubectl olm upgrade e moves it"
-    )]
-    #[case::going(
-        json!({"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}),
-        "\"p\" is installed as extension \"e\", which is being deleted",
-        "kubectl olm status e"
-    )]
-    #[case::failed(json!({}), "\"p\" is requested by extension \"e\"", "kubectl olm status e")]
-    fn a_package_is_said_to_be_installed_where_it_is(
-        #[case] status: Value,
-        #[case] text: &str,
-        #[case] hint: &str,
-    ) {
-        let going = text.ends_with("deleted").then_some("2026-01-01T00:00:00Z");
-        let extension = json!({"metadata": {"name": "e", "deletionTimestamp": going},
-            "status": status, "spec": {"namespace": "ns", "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": "p"}}}});
-        let taken = [serde_json::from_value(extension).unwrap()];
-        let args = Line::parse_from(["install", "p"]).args;
-        let failure = Failure::of(&refuse_taken(&args, &taken).unwrap_err());
-        assert!(failure.text.starts_with(text), "{}", failure.text);
-        assert_eq!(failure.hint.as_deref(), Some(hint));
+    #[test]
+    fn a_package_is_said_to_be_installed_where_it_is() {
+        type Case = (Value, bool, String, String);
+        for (name, case) in cases::<Case>("a_package_is_said_to_be_installed_where_it_is") {
+            let (status, is_going, text, hint) = case;
+            let going = is_going.then_some("2026-01-01T00:00:00Z");
+            let extension = json!({"metadata": {"name": "e", "deletionTimestamp": going},
+                "status": status, "spec": {"namespace": "ns", "source": {"sourceType": "Catalog",
+                    "catalog": {"packageName": "p"}}}});
+            let taken = [serde_json::from_value(extension).unwrap()];
+            let failure = Failure::of(&refuse_taken(&flags("p"), &taken).unwrap_err());
+            assert!(failure.text.starts_with(&text), "{name}: {}", failure.text);
+            assert_eq!(failure.hint, Some(hint), "{name}");
+        }
     }
 }

@@ -337,10 +337,8 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use clap::FromArgMatches as _;
-
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, flags};
 
     #[test]
     fn packages_match() {
@@ -365,10 +363,8 @@ mod tests {
 
     /// Returns what is printed of a package.
     fn printed(package: Package) -> String {
-        let args = <SearchArgs as Args>::augment_args(clap::Command::new("search"));
-        let args = SearchArgs::from_arg_matches(&args.get_matches_from(["search"])).unwrap();
         let mut out = Vec::new();
-        table(&[package], &args).write(&mut out).unwrap();
+        table(&[package], &flags::<SearchArgs>("")).write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -298,28 +298,17 @@ fn write_folder(folder: &Path, files: &FileList) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md U68
-    #[rstest]
-    #[case::unknown_key(
-        "name: a\nreferences: []\nimages: []\n",
-        "line 3, column 1: unknown field `images`"
-    )]
-    #[case::twice(
-        "references:\n- name: a\n  image: x/y:1\n- name: a\n  image: x/z:1\n",
-        "line 4, column 9: name \"a\" is given twice"
-    )]
-    #[case::outside(
-        "references:\n- name: ../x\n  image: x/y:1\n",
-        "line 2, column 9: name \"../x\" is not the name of a directory"
-    )]
-    #[case::nothing("", "one document is expected, not 0")]
-    fn a_wrong_file_is_refused_with_its_line(#[case] text: &str, #[case] want: &str) {
-        let error = composition(text).unwrap_err().to_string();
-        assert!(error.starts_with(want), "{error}");
+    #[test]
+    fn a_wrong_file_is_refused_with_its_line() {
+        for (name, (text, want)) in
+            cases::<(String, String)>("a_wrong_file_is_refused_with_its_line")
+        {
+            let error = composition(&text).unwrap_err().to_string();
+            assert!(error.starts_with(&want), "{name}: {error}");
+        }
     }
 
     // plugin.md U67, U69

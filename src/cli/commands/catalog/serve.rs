@@ -216,52 +216,27 @@ pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Writ
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
-    use http::{Request, Response};
-    use kube::client::Body;
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::{cases, client};
 
-    // deploying.md 3.1
-    #[rstest]
-    #[case::alone(&[("olmv1-system", "")], Ok(vec!["olmv1-system"]))]
-    #[case::offered(&[("olmv1-system", "true")], Ok(vec![]))]
-    #[case::on_openshift(
-        &[("openshift-operator-controller", "true"), ("openshift-catalogd", "")],
-        Ok(vec!["openshift-catalogd"])
-    )]
-    #[case::in_one_of_two(&[("openshift-operator-controller", "true")], Err("openshift-catalogd"))]
-    #[case::nowhere(&[], Err("olmv1-system or openshift-operator-controller"))]
     #[tokio::test]
-    async fn every_process_of_the_controller_gets_a_pull_secret(
-        #[case] secrets: &'static [(&'static str, &'static str)],
-        #[case] want: Result<Vec<&str>, &str>,
-    ) {
-        let service = tower::service_fn(move |request: Request<Body>| async move {
-            let path = request.uri().path();
-            let found = secrets.iter().find(|(place, _)| path.contains(&format!("/{place}/")));
-            let (code, answer) = match found {
-                Some((_, offered)) => (
-                    200,
-                    json!({"apiVersion": "meta.k8s.io/v1",
-                    "kind": "PartialObjectMetadata", "metadata": {"name": "mine",
-                        "labels": {label::CATALOG_PULL_SECRET: offered}}}),
-                ),
-                None => (
-                    404,
-                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-                    "status": "Failure", "message": "no", "reason": "NotFound", "code": 404}),
-                ),
-            };
-            let answer = Body::from(answer.to_string().into_bytes());
-            Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
-        });
-        let (client, flags) = (Client::new(service, "default"), SettingsFlags::default());
-        let found = unlabelled("mine", &flags, &client).await.map_err(|error| error.to_string());
-        let want = want.map_err(|it| format!("there is no Secret \"mine\" in namespace {it}"));
-        assert_eq!(found, want);
+    async fn every_process_of_the_controller_gets_a_pull_secret() {
+        type Case = (Vec<(String, String)>, Value);
+        for (name, case) in cases::<Case>("every_process_of_the_controller_gets_a_pull_secret") {
+            let (secrets, want) = case;
+            let client = client(move |_, path, _| {
+                let mut found = secrets.iter();
+                let found = found.find(|(place, _)| path.contains(&format!("/{place}/")));
+                let (_, offered) = found.ok_or(404u16)?;
+                Ok(json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                    "metadata": {"name": "mine",
+                        "labels": {label::CATALOG_PULL_SECRET: offered}}}))
+            });
+            let flags = SettingsFlags::default();
+            let found = unlabelled("mine", &flags, &client).await;
+            let found = found.map_or_else(|error| json!(error.to_string()), |it| json!(it));
+            assert_eq!(found, want, "{name}");
+        }
     }
 
     // plugin.md U71

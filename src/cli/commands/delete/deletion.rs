@@ -117,14 +117,12 @@ fn failing(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::{Arc, Mutex};
 
-    use http::{Method, Request, Response};
-    use kube::client::Body;
-    use rstest::rstest;
+    use http::Method;
 
     use super::*;
+    use crate::fixture::{cases, client};
 
     fn extension(annotation: &Value, is_going: bool) -> ClusterExtension {
         let going = is_going.then_some("2026-01-01T00:00:00Z");
@@ -139,23 +137,14 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    #[rstest]
-    #[case::left(Value::Null, false, json!("Delete"), false, true)]
-    #[case::another_value_before(json!("RetainCRDs"), false, json!("Delete"), false, true)]
-    #[case::the_same_before(json!("Delete"), false, json!("Delete"), false, false)]
-    #[case::somebody_changed_it(Value::Null, false, json!("RetainCRDs"), false, false)]
-    #[case::somebody_removed_it(Value::Null, false, Value::Null, false, false)]
-    #[case::it_is_being_deleted(Value::Null, false, json!("Delete"), true, false)]
-    #[case::it_was_being_deleted(Value::Null, true, json!("Delete"), true, true)]
-    fn a_decision_without_deletion_is_left_behind(
-        #[case] before: Value,
-        #[case] was_going: bool,
-        #[case] now: Value,
-        #[case] is_going: bool,
-        #[case] want: bool,
-    ) {
-        let (before, now) = (extension(&before, was_going), extension(&now, is_going));
-        assert_eq!(is_left_behind(&before, &now, "Delete"), want);
+    #[test]
+    fn a_decision_without_deletion_is_left_behind() {
+        type Case = (Value, bool, Value, bool, bool);
+        for (name, case) in cases::<Case>("a_decision_without_deletion_is_left_behind") {
+            let (before, was_going, now, is_going, want) = case;
+            let (before, now) = (extension(&before, was_going), extension(&now, is_going));
+            assert_eq!(is_left_behind(&before, &now, "Delete"), want, "{name}");
+        }
     }
 
     /// An API server with one extension. It answers the first change, which it makes all the same, and
@@ -168,11 +157,7 @@ mod tests {
     }
 
     impl Server {
-        fn answer(&self, method: &Method, body: &Value) -> (u16, Value) {
-            let failure = |code: u16| {
-                json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
-                    "status": "Failure", "message": "no", "reason": "R", "code": code})
-            };
+        fn answer(&self, method: &Method, body: &Value) -> Result<Value, u16> {
             let mut object = self.object.lock().unwrap();
             if *method == Method::PATCH {
                 let value = &body["metadata"]["annotations"][policy::UNINSTALL];
@@ -183,7 +168,7 @@ mod tests {
                 object["metadata"]["resourceVersion"] = json!("2");
                 let code = std::mem::replace(&mut *self.changed.lock().unwrap(), 200);
                 if code != 200 {
-                    return (code, failure(code));
+                    return Err(code);
                 }
             }
             if *method == Method::DELETE {
@@ -195,55 +180,31 @@ mod tests {
                     object["metadata"]["resourceVersion"] = json!("3");
                 }
                 if code != 200 {
-                    return (code, failure(code));
+                    return Err(code);
                 }
                 object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             }
-            (200, object.clone())
-        }
-
-        fn client(self: &Arc<Self>) -> Client {
-            let server = Arc::clone(self);
-            let service = tower::service_fn(move |request: Request<Body>| {
-                let server = Arc::clone(&server);
-                async move {
-                    let (parts, body) = request.into_parts();
-                    let bytes = body.collect_bytes().await.unwrap();
-                    let body = serde_json::from_slice(&bytes).unwrap_or_default();
-                    let (code, answer) = server.answer(&parts.method, &body);
-                    let answer = Body::from(answer.to_string().into_bytes());
-                    Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
-                }
-            });
-            Client::new(service, "default")
+            Ok(object.clone())
         }
     }
 
-    #[rstest]
-    #[case::refused(Value::Null, 200, &[403], Value::Null, false)]
-    #[case::refused_with_another_decision(json!("RetainCRDs"), 200, &[500], json!("RetainCRDs"), false)]
-    #[case::written_meanwhile(Value::Null, 200, &[409, 200], json!("Delete"), true)]
-    #[case::written_again_and_again(Value::Null, 200, &[409], Value::Null, false)]
-    #[case::answer_of_the_change_is_lost(Value::Null, 500, &[200], Value::Null, false)]
     #[tokio::test]
-    async fn a_deletion_that_fails_leaves_no_decision(
-        #[case] before: Value,
-        #[case] changed: u16,
-        #[case] answers: &[u16],
-        #[case] want: Value,
-        #[case] deleted: bool,
-    ) {
-        let before = extension(&before, false);
-        let object = Mutex::new(serde_json::to_value(&before).unwrap());
-        let server = Arc::new(Server {
-            object,
-            changed: Mutex::new(changed),
-            answers: Mutex::new(answers.to_vec()),
-        });
-        let params = DeleteParams::background();
-        let done = delete(&server.client(), &before, Some("Delete"), params).await;
-        assert_eq!(done.is_ok(), deleted, "{done:?}");
-        let left = server.object.lock().unwrap();
-        assert_eq!(left["metadata"]["annotations"][policy::UNINSTALL], want);
+    async fn a_deletion_that_fails_leaves_no_decision() {
+        type Case = (Value, u16, Vec<u16>, Value, bool);
+        for (name, case) in cases::<Case>("a_deletion_that_fails_leaves_no_decision") {
+            let (before, changed, answers, want, deleted) = case;
+            let before = extension(&before, false);
+            let server = Arc::new(Server {
+                object: Mutex::new(serde_json::to_value(&before).unwrap()),
+                changed: Mutex::new(changed),
+                answers: Mutex::new(answers),
+            });
+            let asked = Arc::clone(&server);
+            let client = client(move |method, _, body| asked.answer(method, body));
+            let done = delete(&client, &before, Some("Delete"), DeleteParams::background()).await;
+            assert_eq!(done.is_ok(), deleted, "{name}: {done:?}");
+            let left = server.object.lock().unwrap();
+            assert_eq!(left["metadata"]["annotations"][policy::UNINSTALL], want, "{name}");
+        }
     }
 }

@@ -412,32 +412,14 @@ async fn wait(
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::{cases, flags};
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: DeleteArgs,
-    }
-
-    #[rstest]
-    #[case::alone(
-        &["a"],
-        false,
-        "kubectl olm delete a --retain-crds keeps them, --delete-data deletes them"
-    )]
-    #[case::with_all_flags(
-        &["a", "b", "--with-account", "--cascade"],
-        false,
-        "kubectl olm delete a b --cascade --with-account --retain-crds keeps them, --delete-data \
-         deletes them"
-    )]
-    #[case::upstream(&["a"], true, "kubectl delete clusterextensions a deletes these objects, too")]
-    fn the_way_out_works(#[case] line: &[&str], #[case] upstream: bool, #[case] want: &str) {
-        let args = Line::parse_from([&["delete"], line].concat()).args;
-        assert_eq!(args.way_out(upstream), want);
+    #[test]
+    fn the_way_out_works() {
+        let lines = cases::<(String, bool, String)>("the_way_out_works");
+        for (name, (line, upstream, want)) in lines {
+            assert_eq!(flags::<DeleteArgs>(&line).way_out(upstream), want, "{name}");
+        }
     }
 }

@@ -364,9 +364,8 @@ fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
     fn facts(question: &str, items: &Value) -> Facts {
         let answers = BTreeMap::from([(question.to_owned(), Ok(json!({"items": items})))]);
@@ -396,23 +395,22 @@ mod tests {
         assert_eq!(texts, want);
     }
 
-    #[rstest]
-    #[case::a_second("1970-01-01T00:00:00Z", [
-        "a was created just now", "a was created just now"])]
-    #[case::a_minute("1969-12-31T23:58:59Z", [
-        "a is not served: it has no status yet",
-        "a has no condition Ready: no controller of this kind acts on it"])]
-    fn what_was_created_just_now_need_not_have_a_status(
-        #[case] created: &str,
-        #[case] want: [&str; 2],
-    ) {
-        let one = json!({"metadata": {"name": "a", "creationTimestamp": created},
-            "spec": {"source": {"type": "Image", "image": {"ref": "r/c:1"}}}});
-        let rows = catalogs(&facts(facts::CATALOGS, &json!([one]))).unwrap();
-        assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), want[..1]);
-        let one = json!({"metadata": {"name": "a", "creationTimestamp": created}});
-        let rows = extensions(&facts(facts::EXTENSIONS, &json!([one]))).unwrap();
-        assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), want[1..]);
+    #[test]
+    fn what_was_created_just_now_need_not_have_a_status() {
+        type Case = (String, String, String);
+        for (name, case) in cases::<Case>("what_was_created_just_now_need_not_have_a_status") {
+            let (created, of_catalog, of_extension) = case;
+            let mut one = json!({"metadata": {"name": "a", "creationTimestamp": created}});
+            let rows = extensions(&facts(facts::EXTENSIONS, &json!([one]))).unwrap();
+            assert_eq!(
+                rows.iter().map(|it| &it.text).collect::<Vec<_>>(),
+                [&of_extension],
+                "{name}"
+            );
+            one["spec"] = json!({"source": {"type": "Image", "image": {"ref": "r/c:1"}}});
+            let rows = catalogs(&facts(facts::CATALOGS, &json!([one]))).unwrap();
+            assert_eq!(rows.iter().map(|it| &it.text).collect::<Vec<_>>(), [&of_catalog], "{name}");
+        }
     }
 
     #[test]

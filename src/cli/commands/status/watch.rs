@@ -123,15 +123,8 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: StatusArgs,
-    }
+    use crate::fixture::flags;
 
     #[test]
     fn rows_stand_under_a_header() {
@@ -141,7 +134,7 @@ mod tests {
                     "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
             .unwrap()
         };
-        let args = Line::parse_from(["status", "-l", "a=b"]).args;
+        let args = flags("-l a=b");
         let (mut told, mut out) = (Told::of(&args), Vec::new());
         for (name, reason) in
             [("a", "Blocked"), ("b", "Blocked"), ("b", "Blocked"), ("a", "RollingOut")]
@@ -162,7 +155,7 @@ mod tests {
              b  deleted, or no longer selected\n"
         );
 
-        let args = Line::parse_from(["status", "-o", "json"]).args;
+        let args = flags("-o json");
         let (mut told, mut out) = (Told::of(&args), Vec::new());
         told.tell(&row("a", "Blocked"), &mut out).unwrap();
         told.tell_deleted(|_| true, &mut out).unwrap();
