@@ -60,10 +60,8 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
         }
         return Ok(Outcome::Done);
     }
-    let plan = match plan::make(&cluster, &extension, None).await {
-        Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&extension, None)),
-    };
+    let plan = plan::make(&cluster, &extension, None).await;
+    let plan = plan.map_err(|error| plan::missing(&error, &extension, None))?;
     // What is there already may be approved, so that it can be repaired and gone back to.
     if plan.is_empty() && !required {
         bail!("{}: nothing would change", args.name);

@@ -19,6 +19,7 @@ use crate::cluster::{CatalogAccess, Packages, Whole, only};
 use crate::document::Tree;
 use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
+use crate::output::Failure;
 use crate::prelude::*;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
@@ -347,7 +348,7 @@ fn for_git(extension: &ClusterExtension) -> Value {
 /// Makes the plan of an extension, as pages show it.
 async fn planned(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Value> {
     let plan = plan::make(cluster, extension, None).await;
-    let plan = plan.map_err(|missing| anyhow::anyhow!(missing.why))?;
+    let plan = plan.map_err(|error| anyhow::anyhow!(Failure::of(&error).text))?;
     let mut page = plan::page(&plan);
     page["release"] = approve::release(&plan).into();
     Ok(page)

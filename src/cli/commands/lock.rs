@@ -268,10 +268,7 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
                 writeln!(out, "{}: to {}, {}", locked.name, locked.version, locked.image)?;
                 moves.push((extension, one.locked, plan));
             }
-            Err((outcome, why)) => {
-                notice(&format!("error: {} is not moved: {why}", locked.name));
-                left.push(outcome);
-            }
+            Err(error) => left.push(leave(locked, &error)),
         }
     }
     let question = format!("Move {}?", counted(moves.len(), "extension"));
@@ -293,11 +290,7 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
                 out.object(&written)?;
                 writeln!(out, "{}: version {}", locked.name, locked.version)?;
             }
-            Err(error) => {
-                let Failure { text, outcome, .. } = Failure::of(&error);
-                notice(&format!("error: {} is not moved: {text}", locked.name));
-                left.push(outcome);
-            }
+            Err(error) => left.push(leave(locked, &error)),
         }
     }
     Ok(Outcome::of(left.contains(&Outcome::Failed), !left.is_empty()))
@@ -337,28 +330,33 @@ fn of_itself(extension: &ClusterExtension, one: &Compared) -> Option<String> {
     }
 }
 
-/// Returns an extension that can be moved to what is locked with the plan of that, or why it is left.
-async fn planned(
-    cluster: &Cluster,
-    one: &Compared,
-) -> Result<(ClusterExtension, Plan), (Outcome, String)> {
+/// Says why an extension is left as it is.
+fn leave(locked: &Locked, error: &anyhow::Error) -> Outcome {
+    let Failure { text, outcome, .. } = Failure::of(error);
+    notice(&format!("error: {} is not moved: {text}", locked.name));
+    outcome
+}
+
+/// Returns an extension that can be moved to what is locked with the plan of that; an error says why it
+/// is left.
+async fn planned(cluster: &Cluster, one: &Compared) -> anyhow::Result<(ClusterExtension, Plan)> {
     let locked = &one.locked;
-    let no = |why| (Outcome::Failed, why);
     let Some(extension) = &one.extension else {
-        return Err(no(format!(
+        bail!(
             "kubectl olm install {}@{} --name {} --namespace NAMESPACE creates it",
-            locked.package, locked.version, locked.name
-        )));
+            locked.package,
+            locked.version,
+            locked.name
+        );
     };
     if let Some(why) = of_itself(extension, one) {
-        return Err(no(why));
+        bail!(why);
     }
-    let plan = plan::make_to(cluster, extension, &locked.version).await;
-    let plan = plan.map_err(|missing| (missing.outcome, missing.why))?;
+    let plan = plan::make_to(cluster, extension, &locked.version).await?;
     let to = (plan.to.bundle.as_str(), plan.to.digest.as_deref());
     match otherwise(to, plan.catalog.as_deref(), locked) {
         None => Ok((extension.clone(), plan)),
-        Some(why) => Err(no(why)),
+        Some(why) => bail!(why),
     }
 }
 

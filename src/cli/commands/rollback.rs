@@ -8,6 +8,7 @@ use olm_core::revision::{Origin, States, has_succeeded};
 use tokio::time::{Instant, sleep};
 
 use crate::commands::{approve, plan};
+use crate::output::Failure;
 use crate::prelude::*;
 
 #[derive(Debug, Args)]
@@ -59,7 +60,10 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
             awaits = approve::release(&plan);
         }
         // The controller checks the same.
-        Err(missing) => notice(&format!("note: cannot compute the changes: {}", missing.why)),
+        Err(error) => {
+            let Failure { text, .. } = Failure::of(&error);
+            notice(&format!("note: cannot compute the changes: {text}"));
+        }
     }
     let back = number.to_string();
     let change = json!({"metadata": {"annotations": {policy::ROLLBACK_TO: back}}});
@@ -158,37 +162,13 @@ fn refused(plan: &Plan) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    type Kept<'a> = &'a [(i64, &'a str, &'a str)];
-
-    const DONE: Kept<'_> = &[
-        (1, "Archived", "True"),
-        (3, "Archived", "True"),
-        (4, "Archived", "False"),
-        (5, "Active", "True"),
-    ];
-    const STUCK: Kept<'_> =
-        &[(3, "Archived", "True"), (5, "Active", "True"), (6, "Active", "False")];
-    const FIRST_STUCK: Kept<'_> = &[(1, "Active", "True"), (2, "Active", "False")];
-
-    #[rstest]
-    #[case::the_one_before(DONE, None, Some(3))]
-    #[case::named(DONE, Some(1), Some(1))]
-    #[case::failed(DONE, Some(4), None)]
-    #[case::unknown(DONE, Some(9), None)]
-    #[case::out_of_a_rollout(STUCK, None, Some(5))]
-    #[case::named_in_a_rollout(STUCK, Some(3), Some(3))]
-    #[case::out_of_the_first_update(FIRST_STUCK, None, Some(1))]
-    #[case::none_before(&[(1, "Active", "True")], None, None)]
-    fn what_was_rolled_out_last_comes_back(
-        #[case] kept: Kept<'_>,
-        #[case] to: Option<i64>,
-        #[case] want: Option<i64>,
-    ) {
-        let revision = |(number, state, succeeded): &(i64, &str, &str)| -> ClusterObjectSet {
+    #[test]
+    fn what_was_rolled_out_last_comes_back() {
+        type Case = (Vec<(i64, String, String)>, Vec<[Option<i64>; 2]>);
+        let revision = |(number, state, succeeded): &(i64, String, String)| -> ClusterObjectSet {
             serde_json::from_value(json!({
                 "metadata": {"name": format!("e-{number}")},
                 "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
@@ -197,7 +177,12 @@ mod tests {
             }))
             .unwrap()
         };
-        let kept: Vec<_> = kept.iter().map(revision).collect();
-        assert_eq!(chosen(&kept, to).map(|set| set.spec.revision), want);
+        for (name, (kept, asked)) in cases::<Case>("what_was_rolled_out_last_comes_back") {
+            let kept: Vec<_> = kept.iter().map(revision).collect();
+            for [to, want] in asked {
+                let found = chosen(&kept, to).map(|set| set.spec.revision);
+                assert_eq!(found, want, "{name}: {to:?}");
+            }
+        }
     }
 }

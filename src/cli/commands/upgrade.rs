@@ -180,9 +180,12 @@ async fn checked(
     let edited = plan::edited(extension, &edit.change)?;
     let plan = match plan::make(cluster, &edited, None).await {
         Ok(plan) => plan,
-        Err(missing) if args.grant => return Err(ungranted(&missing.why)),
-        Err(missing) => {
-            notice(&format!("note: the holds are not known: {}", missing.why));
+        Err(error) => {
+            let Failure { text, .. } = Failure::of(&error);
+            if args.grant {
+                return Err(ungranted(&text));
+            }
+            notice(&format!("note: the holds are not known: {text}"));
             return Ok(Some(Permissions::default()));
         }
     };
@@ -345,51 +348,32 @@ async fn moved(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    // plugin.md 1.4: which edit releases what is held
-    #[rstest]
-    #[case::pinned("Pinned", "version \"1.0.0\" -> \"2.0.0\"")]
-    #[case::rights("PermissionsMissing", "already requested")]
-    #[case::major("NextMajorHeld", "annotation policy.olm.operatorframework.io/approve=2.0.0")]
-    fn the_edit_that_releases(#[case] reason: &str, #[case] want: &str) {
-        assert_eq!(released(&extension(reason, Some("2.0.0"))).unwrap().text, want);
+    #[test]
+    fn an_edit_releases_what_is_held_or_it_is_said_why_none_does() {
+        type Case = (String, Option<String>, String);
+        let test = "an_edit_releases_what_is_held_or_it_is_said_why_none_does";
+        for (name, (reason, version, want)) in cases::<Case>(test) {
+            let edit = released(&extension(&reason, version.as_deref()));
+            let said = edit.map_or_else(|error| format!("error: {error}"), |edit| edit.text);
+            assert_eq!(said, want, "{name}");
+        }
     }
 
-    #[rstest]
-    #[case::no_way("NotSuccessor", None, "no path")]
-    #[case::constraints("ConstraintsNotMet", Some("2.0.0"), "ConstraintsNotMet: no path")]
-    fn what_no_edit_releases(
-        #[case] reason: &str,
-        #[case] version: Option<&str>,
-        #[case] want: &str,
-    ) {
-        assert_eq!(released(&extension(reason, version)).err().unwrap().to_string(), want);
-    }
-
-    #[rstest]
-    #[case::version(
-        catalog(&json!({"version": "2.0.0"})),
-        "its account lacks rights that 2.0.0 needs",
-        "--grant gives the account what it lacks; kubectl olm rbac e --missing --for-upgrade-to 2.0.0 \
-         prints it for kubectl apply"
-    )]
-    #[case::channel(
-        catalog(&json!({"version": "2.0.0", "channels": ["beta"]})),
-        "its account lacks rights that 2.0.0 needs",
-        "--grant gives the account what it lacks"
-    )]
-    #[case::requested(json!({}), "of the spec", "--grant gives the account what it lacks")]
-    fn rights_for_an_edit_are_printed_for_its_version(
-        #[case] change: Value,
-        #[case] why: &str,
-        #[case] hint: &str,
-    ) {
-        let edit = Edit { text: String::new(), change, version: "2.0.0".to_owned() };
-        let hold = Note { reason: Reason::PermissionsMissing, message: "of the spec".to_owned() };
-        assert_eq!(edit.stopped("e", &hold), (why.to_owned(), Some(hint.to_owned())));
+    #[test]
+    fn rights_for_an_edit_are_printed_for_its_version() {
+        type Case = (Value, String, String);
+        let message = "of the spec".to_owned();
+        let hold = Note { reason: Reason::PermissionsMissing, message };
+        for (name, (asked, why, hint)) in
+            cases::<Case>("rights_for_an_edit_are_printed_for_its_version")
+        {
+            let change = if asked.is_null() { json!({}) } else { catalog(&asked) };
+            let edit = Edit { text: String::new(), change, version: "2.0.0".to_owned() };
+            assert_eq!(edit.stopped("e", &hold), (why, Some(hint)), "{name}");
+        }
     }
 
     fn extension(reason: &str, version: Option<&str>) -> ClusterExtension {

@@ -35,29 +35,24 @@ use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::{pinned, warn_of_deprecation};
 
-/// Why there is no plan.
-pub(crate) struct Missing {
-    pub(crate) outcome: Outcome,
-    pub(crate) why: String,
-    pub(crate) hint: Option<String>,
-    /// Whether no version could be chosen.
-    pub(crate) is_unresolved: bool,
-}
+/// No bundle can be chosen.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unresolved(String);
 
-impl From<anyhow::Error> for Missing {
-    fn from(error: anyhow::Error) -> Self {
-        let Failure { text, outcome, hint } = Failure::of(&error);
-        Self { outcome, why: text, hint, is_unresolved: false }
+impl Unresolved {
+    pub(super) fn of(error: impl Error) -> Self {
+        Self(Chain(&error).to_string())
     }
 }
 
-impl Missing {
-    /// An error of a registry or a cluster; a bundle that cannot be parsed is refused.
-    fn unknown(error: anyhow::Error) -> Self {
-        let is_read = error.is::<BundleError>();
-        let outcome = if is_read { Outcome::Failed } else { Outcome::Unknown };
-        Self { outcome, ..error.into() }
-    }
+/// Judges an error of a registry or a cluster: the plan is not known. A bundle that cannot be parsed is
+/// refused.
+fn unknown(error: anyhow::Error) -> anyhow::Error {
+    let Failure { text, hint, .. } = Failure::of(&error);
+    let is_read = error.is::<BundleError>();
+    let outcome = if is_read { Outcome::Failed } else { Outcome::Unknown };
+    Hinted { text, hint, outcome }.into()
 }
 
 /// An extension as bundles are rendered for it.
@@ -87,14 +82,14 @@ pub(crate) async fn make(
     cluster: &Cluster,
     extension: &ClusterExtension,
     to: Option<&str>,
-) -> Result<Plan, Missing> {
+) -> anyhow::Result<Plan> {
     let mut snapshot = cluster.snapshot_of(extension).await?;
     let answer = cluster.answer(extension, &snapshot).await.ok();
     let said = said(extension, &snapshot.question, answer.as_ref());
     let revisions = cluster.revisions(&extension.name_any()).await?;
     let question = &mut snapshot.question;
     let going = going_back(&question.policy, extension, &revisions, question.now);
-    let going = going.map_err(anyhow::Error::from)?.filter(|going| !going.is_made);
+    let going = going?.filter(|going| !going.is_made);
     if let (Some(going), None) = (going, to) {
         // It is made of what that revision holds, not of its bundle.
         let plan = back(cluster, extension, going.source).await?;
@@ -107,9 +102,9 @@ pub(crate) async fn make(
     let state = cluster.state().await?;
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let served = issuers(&snapshot.environment.served).map_err(Missing::unknown)?;
+    let served = issuers(&snapshot.environment.served).map_err(unknown)?;
     let additions = snapshot.question.policy.additions.clone();
-    let proxy = cluster.proxies(&additions).await.map_err(Missing::unknown)?;
+    let proxy = cluster.proxies(&additions).await.map_err(unknown)?;
     let mut renderer = Renderer {
         extension: valid,
         state,
@@ -119,7 +114,7 @@ pub(crate) async fn make(
         notes: deprecations,
     };
     let loaded = load_image(&course.target.image).await;
-    let (bundle, digest) = loaded.map_err(Missing::unknown)?;
+    let (bundle, digest) = loaded.map_err(unknown)?;
     let content = renderer.content(&bundle, &course.target)?;
     let source = RevisionSource {
         bundle: &course.target,
@@ -159,17 +154,17 @@ pub(crate) async fn make(
 }
 
 /// Returns the step to plan. Where a version is `asked` for, a step that it excludes is none.
-fn course(snapshot: &ExtensionSnapshot, asked: bool) -> Result<Course, Missing> {
+fn course(snapshot: &ExtensionSnapshot, asked: bool) -> anyhow::Result<Course> {
     let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
     let question = &snapshot.question;
     let environment = question.environment(&catalogs, options, &snapshot.environment);
     let course = question.course(&catalogs, &environment, options);
-    let course = course.map_err(|error| unresolved(&error))?;
+    let course = course.map_err(Unresolved::of)?;
     let is_excluded = |held: &UpdateStatus| held.reason == Reason::Pinned.as_str();
     if !(asked && course.held.as_ref().is_some_and(is_excluded)) {
         return Ok(course);
     }
-    snapshot.resolve(&catalogs).result.map_err(|error| unresolved(&error))?;
+    snapshot.resolve(&catalogs).result.map_err(Unresolved::of)?;
     Ok(match &question.installed {
         Some(installed) => Course {
             target: installed.clone(),
@@ -181,29 +176,18 @@ fn course(snapshot: &ExtensionSnapshot, asked: bool) -> Result<Course, Missing> 
     })
 }
 
-/// Says that no bundle can be chosen.
-fn unresolved(error: &dyn Error) -> Missing {
-    Missing {
-        outcome: Outcome::Failed,
-        why: Chain(error).to_string(),
-        hint: None,
-        is_unresolved: true,
-    }
-}
-
 /// Makes the plan of going back to a revision, of what it holds.
 pub(crate) async fn back(
     cluster: &Cluster,
     extension: &ClusterExtension,
     set: &ClusterObjectSet,
-) -> Result<Plan, Missing> {
+) -> anyhow::Result<Plan> {
     let valid = ValidExtension::of(extension).context("it names no package")?;
     let settings = cluster.state().await?.controller();
-    let policy = Policy::of(extension.annotations(), settings.defaults());
-    let policy = policy.map_err(anyhow::Error::from)?;
+    let policy = Policy::of(extension.annotations(), settings.defaults())?;
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let phases = cluster.content(set).await.map_err(Missing::unknown)?;
+    let phases = cluster.content(set).await.map_err(unknown)?;
     let course = Course {
         target: BundleRecord::of(set),
         catalog: Origin::of(set).catalog,
@@ -222,7 +206,7 @@ pub(crate) async fn back(
     let before = match states(&revisions).installed {
         None => None,
         Some(installed) => {
-            let held = cluster.content(installed).await.map_err(Missing::unknown)?;
+            let held = cluster.content(installed).await.map_err(unknown)?;
             Some(Before::of(installed, held))
         }
     };
@@ -257,7 +241,7 @@ impl Step<'_> {
         extension: ValidExtension<'_>,
         account: &Account,
         (revisions, before): (&[ClusterObjectSet], Option<Before<'_>>),
-    ) -> Result<Plan, Missing> {
+    ) -> anyhow::Result<Plan> {
         let (client, state) = (cluster.own_client(), cluster.state().await?);
         let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
         let mut present = old.to_vec();
@@ -318,7 +302,7 @@ impl<'a> Renderer<'a> {
         &mut self,
         cluster: &Cluster,
         set: &'a ClusterObjectSet,
-    ) -> Result<Before<'a>, Missing> {
+    ) -> anyhow::Result<Before<'a>> {
         let phases = match cluster.content(set).await {
             Ok(phases) => phases,
             Err(error) => {
@@ -331,7 +315,7 @@ impl<'a> Renderer<'a> {
                 notice(&format!("note: {note}"));
                 self.notes.push(note);
                 let loaded = load_image(&pinned(&bundle, set)?).await;
-                let (loaded, _) = loaded.map_err(Missing::unknown)?;
+                let (loaded, _) = loaded.map_err(unknown)?;
                 self.content(&loaded, &bundle)?.phases
             }
         };
@@ -443,8 +427,8 @@ mod tests {
     #[test]
     fn a_bundle_that_cannot_be_parsed_is_refused() {
         let error = Bundle::from_files(&BTreeMap::new()).unwrap_err();
-        assert_eq!(Missing::unknown(error.into()).outcome, Outcome::Failed);
-        assert_eq!(Missing::unknown(anyhow::anyhow!("down")).outcome, Outcome::Unknown);
+        assert_eq!(Failure::of(&unknown(error.into())).outcome, Outcome::Failed);
+        assert_eq!(Failure::of(&unknown(anyhow::anyhow!("down"))).outcome, Outcome::Unknown);
     }
 
     // plugin.md 1.3
@@ -454,8 +438,8 @@ mod tests {
                        list resource \"clustercatalogs\" in API group \
                        \"olm.operatorframework.io\" at the cluster scope";
         let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
-        let missing = Missing::from(anyhow::Error::from(kube::Error::Api(status)));
-        assert_eq!(missing.why, "you may not list clustercatalogs");
+        let missing = Failure::of(&unknown(kube::Error::Api(status).into()));
+        assert_eq!(missing.text, "you may not list clustercatalogs");
         assert_eq!((missing.outcome, missing.hint.is_some()), (Outcome::Unknown, true));
     }
 }

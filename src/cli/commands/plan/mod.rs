@@ -9,10 +9,12 @@ use olm_core::plan::Plan;
 use olm_core::revision::Account;
 
 use crate::commands::install::{installer, manifest};
+use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::filter;
 use crate::web;
-pub(crate) use gather::{Missing, back, make};
+use gather::Unresolved;
+pub(crate) use gather::{back, make};
 pub(crate) use text::{page, short, write as show};
 
 /// Arguments of `plan`.
@@ -66,10 +68,7 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         Some(version) => make_to(&cluster, &of.extension, version).await,
         None => make(&cluster, &of.extension, None).await,
     };
-    let mut plan = match made {
-        Ok(plan) => plan,
-        Err(missing) => return Ok(missing.say(&of.extension, to)),
-    };
+    let mut plan = made.map_err(|error| missing(&error, &of.extension, to))?;
     if let (Some(_), Some(said)) = (to, &mut plan.controller) {
         // That was about another request.
         said.differs = None;
@@ -160,7 +159,7 @@ pub(crate) async fn make_to(
     cluster: &Cluster,
     extension: &ClusterExtension,
     version: &str,
-) -> Result<Plan, Missing> {
+) -> anyhow::Result<Plan> {
     Box::pin(make(cluster, &asked_for(extension, version)?, Some(version))).await
 }
 
@@ -206,33 +205,23 @@ fn merge(into: &mut Value, change: &Value) {
     }
 }
 
-impl Missing {
-    /// Prints why there is no plan, for this version if one was asked for.
-    pub(crate) fn say(&self, extension: &ClusterExtension, to: Option<&str>) -> Outcome {
-        notice(&format!("error: {}: {}", extension.name_any(), self.why));
-        if let Some(command) = self.leads_on(extension, to) {
-            notice(&format!("hint: to see which versions can be reached: {command}"));
-        } else if let Some(hint) = &self.hint {
-            notice(&format!("hint: {hint}"));
-        }
-        self.outcome
-    }
-
-    /// Returns the command that shows the versions, where none could be chosen: `why` is about an
-    /// extension that exists.
-    fn leads_on(&self, extension: &ClusterExtension, to: Option<&str>) -> Option<String> {
-        if !self.is_unresolved {
-            return None;
-        }
-        match extension.uid() {
-            Some(_) => {
-                let version = to.map(|range| format!(" --version {}", quote(range)));
-                let version = version.unwrap_or_default();
-                Some(format!("kubectl olm why {}{version}", extension.name_any()))
-            }
-            None => extension.package().map(|package| format!("kubectl olm show {package}")),
-        }
-    }
+/// Returns the error of an extension that has no plan, for this version if one was asked for, with what
+/// leads on: where no version could be chosen, the command that shows them; `why` is about an extension
+/// that exists.
+pub(crate) fn missing(
+    error: &anyhow::Error,
+    extension: &ClusterExtension,
+    to: Option<&str>,
+) -> anyhow::Error {
+    let (name, Failure { text, outcome, hint }) = (extension.name_any(), Failure::of(error));
+    let to = to.map(|range| format!(" --version {}", quote(range))).unwrap_or_default();
+    let command = match extension.uid() {
+        Some(_) => Some(format!("kubectl olm why {name}{to}")),
+        None => extension.package().map(|package| format!("kubectl olm show {package}")),
+    };
+    let command = command.filter(|_| error.is::<Unresolved>());
+    let shows = command.map(|it| format!("to see which versions can be reached: {it}"));
+    Hinted { text: format!("{name}: {text}"), hint: shows.or(hint), outcome }.into()
 }
 
 /// Reads the ClusterExtension among the documents of a file.
@@ -252,9 +241,9 @@ pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
 #[cfg(test)]
 mod tests {
     use olm_core::extension::ValidExtension;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
     // plugin.md 1.4, 1.5: what would be is planned before it is written
     #[test]
@@ -279,23 +268,20 @@ mod tests {
         }
     }
 
-    #[rstest]
-    #[case::existing(Some("u"), None, true, Some("kubectl olm why e"))]
-    #[case::asked_for(Some("u"), Some("1.x"), true, Some("kubectl olm why e --version \"1.x\""))]
-    #[case::new(None, Some("1.x"), true, Some("kubectl olm show p"))]
-    #[case::another_failure(Some("u"), None, false, None)]
-    fn a_command_about_versions_is_named_where_it_works(
-        #[case] uid: Option<&str>,
-        #[case] to: Option<&str>,
-        #[case] is_unresolved: bool,
-        #[case] want: Option<&str>,
-    ) {
-        let extension = json!({"metadata": {"name": "e", "uid": uid}, "spec": {
-            "namespace": "n", "serviceAccount": {"name": "a"},
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
-        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
-        let (outcome, why) = (Outcome::Failed, String::new());
-        let missing = Missing { outcome, why, hint: None, is_unresolved };
-        assert_eq!(missing.leads_on(&extension, to).as_deref(), want);
+    #[test]
+    fn a_command_about_versions_is_named_where_it_works() {
+        type Case = (Option<String>, Option<String>, bool, Option<String>);
+        for (name, case) in cases::<Case>("a_command_about_versions_is_named_where_it_works") {
+            let (uid, to, is_unresolved, want) = case;
+            let extension = json!({"metadata": {"name": "e", "uid": uid}, "spec": {
+                "namespace": "n", "serviceAccount": {"name": "a"},
+                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
+            let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+            let none = Unresolved::of(std::fmt::Error);
+            let error = if is_unresolved { none.into() } else { anyhow::anyhow!("down") };
+            let hint = Failure::of(&missing(&error, &extension, to.as_deref())).hint;
+            let want = want.map(|it| format!("to see which versions can be reached: {it}"));
+            assert_eq!(hint, want, "{name}");
+        }
     }
 }

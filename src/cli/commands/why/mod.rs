@@ -16,7 +16,7 @@ use olm_core::status::{Note, Said};
 
 use crate::commands::plan;
 use crate::environment::{EnvironmentFlags, resolving};
-use crate::output::Styles;
+use crate::output::{Failure, Styles};
 use crate::prelude::*;
 use crate::target::filter;
 use crate::verb::words;
@@ -255,7 +255,10 @@ impl Inquiry {
                 let notes = notes.filter(|note| Some(note.reason) != stands);
                 holds.extend(notes.map(headline));
             }
-            Err(missing) => notice(&format!("note: the holds are not known: {}", missing.why)),
+            Err(error) => {
+                let Failure { text, .. } = Failure::of(&error);
+                notice(&format!("note: the holds are not known: {text}"));
+            }
         }
         Ok(holds)
     }
