@@ -50,29 +50,12 @@ struct Verdict {
     objects: Option<Evidence>,
 }
 
-/// A source of CRDs.
-enum Side {
-    File(PathBuf),
-    /// A bundle.
-    Target(Target),
-}
-
-impl Side {
-    fn of(text: &str, lookup: &Lookup) -> Self {
-        let file = PathBuf::from(text);
-        // A pipe is neither a regular file nor a directory.
-        if file.exists() && !file.is_dir() {
-            return Self::File(file);
-        }
-        Self::Target(lookup.target(text))
-    }
-
-    fn asks_cluster(&self, lookup: &Lookup) -> bool {
-        match self {
-            Self::File(_) => false,
-            Self::Target(target) => lookup.asks_cluster(target),
-        }
-    }
+/// Returns what an argument means; nothing where it is a file with CRDs.
+fn target(text: &str, lookup: &Lookup) -> Option<Target> {
+    let file = Path::new(text);
+    // A pipe is neither a regular file nor a directory.
+    let is_file = file.exists() && !file.is_dir();
+    (!is_file).then(|| lookup.target(text))
 }
 
 /// Compares; findings end the program with 1.
@@ -84,19 +67,16 @@ pub(crate) async fn run(args: CrdCheckArgs, global: &Global, out: &mut dyn Write
         );
     }
     let is_live = args.old == CLUSTER;
-    let (old, new) = (Side::of(&args.old, lookup), Side::of(&args.new, lookup));
-    let cluster = if is_live || old.asks_cluster(lookup) || new.asks_cluster(lookup) {
-        Some(args.lookup.on.connect(global).await?)
-    } else {
-        None
-    };
+    let (old, new) = (target(&args.old, lookup), target(&args.new, lookup));
+    let asks = [&old, &new].into_iter().flatten().any(|it| lookup.asks_cluster(it));
+    let cluster = if is_live || asks { Some(args.lookup.on.connect(global).await?) } else { None };
     let sources = (lookup, cluster.as_ref());
-    let new = definitions((&new, &args.new), sources, <[Source]>::last).await?;
+    let new = definitions((new, &args.new), sources, <[Source]>::last).await?;
     let old = match &cluster {
         Some(cluster) if is_live => {
             live(cluster.own_client(), new.keys().cloned().collect()).await?
         }
-        _ => definitions((&old, &args.old), sources, <[Source]>::first).await?,
+        _ => definitions((old, &args.old), sources, <[Source]>::first).await?,
     };
     let rules = if args.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings };
     let verdicts = new.iter().map(|(name, new)| {
@@ -197,24 +177,25 @@ fn objects(found: &Evidence) -> Value {
 
 /// Reads the CRDs of a bundle or a file, by name; of several bundles, of the one that `which` names.
 async fn definitions(
-    (side, text): (&Side, &str),
+    (target, text): (Option<Target>, &str),
     (lookup, cluster): (&Lookup, Option<&Cluster>),
     which: fn(&[Source]) -> Option<&Source>,
 ) -> anyhow::Result<BTreeMap<String, Value>> {
-    let mut texts: Files = match side {
-        Side::File(file) => {
-            let read = fs::read(file).with_context(|| format!("reading {text}"))?;
+    let is_file = target.is_none();
+    let mut texts: Files = match target {
+        None => {
+            let read = fs::read(text).with_context(|| format!("reading {text}"))?;
             Files::from([(text.to_owned(), read)])
         }
         // Its CRDs count whatever else it lacks.
-        Side::Target(Target::Bundle(place)) => load_files(place).await?,
-        Side::Target(target) => {
-            let loaded = load(std::slice::from_ref(target), lookup, cluster, None).await?;
+        Some(Target::Bundle(place)) => load_files(&place).await?,
+        Some(target) => {
+            let loaded = load(&[target], lookup, cluster, None).await?;
             let source = which(&loaded.sources).with_context(|| format!("{text} has no bundle"))?;
             source.files.clone()
         }
     };
-    if let Side::Target(_) = side {
+    if !is_file {
         texts.retain(|name, _| name.starts_with("manifests/"));
     }
     let mut found = Found::default();
