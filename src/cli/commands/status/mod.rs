@@ -15,6 +15,7 @@ pub(crate) use details::detailed;
 pub(crate) use document::{Status, document};
 
 use crate::commands::tree;
+use crate::document::ExtensionRow;
 use crate::prelude::*;
 use columns::{ready, table};
 use details::sheet;
@@ -80,7 +81,7 @@ pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) 
             }
         }
         (_, [row]) if is_one => sheet(row, &status.unknown, &revisions).write(out)?,
-        (_, []) => {
+        (_, []) if args.names.is_empty() => {
             let narrowed = [&args.selector, &args.watching, &args.place.namespace];
             output::notice(if narrowed.into_iter().all(Option::is_none) {
                 "no ClusterExtensions: kubectl olm install creates one"
@@ -90,8 +91,17 @@ pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) 
         }
         _ => table(&extensions, Timestamp::now()).write(out)?,
     }
+    let left_out = left_out(&args.names, &status.extensions);
+    for name in &left_out {
+        notice(&format!("error: ClusterExtension {name} is left out by -n or --watching"));
+    }
     let all_ready = status.extensions.iter().all(|row| ready(row) == status::TRUE);
-    Ok(if args.check && !all_ready { Outcome::Failed } else { Outcome::Done })
+    Ok(Outcome::of(!left_out.is_empty() || (args.check && !all_ready), false))
+}
+
+/// Returns the names that are asked for and have no row.
+fn left_out<'a>(names: &'a [String], rows: &[ExtensionRow]) -> Vec<&'a String> {
+    names.iter().filter(|name| rows.iter().all(|row| row.name != **name)).collect()
 }
 
 /// Lists the extensions that are asked for by their labels, or all.
@@ -188,6 +198,12 @@ mod tests {
         .iter()
         .map(extension)
         .collect()
+    }
+
+    #[test]
+    fn a_name_without_a_row_is_left_out() {
+        let names = ["well", "elsewhere"].map(str::to_owned);
+        assert_eq!(left_out(&names, &document(&all()).extensions), ["elsewhere"]);
     }
 
     // plugin.md U33
