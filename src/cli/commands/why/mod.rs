@@ -118,7 +118,8 @@ async fn on_cluster(
     args.change(&mut inquiry.question);
     // The flags may have changed the policy.
     inquiry.options = inquiry.question.options(snapshot.options);
-    inquiry.holds = inquiry.holds(&cluster, &extension, &catalogs).await?;
+    let asked = args.asked(&extension, &inquiry.question)?;
+    inquiry.holds = inquiry.holds(&cluster, &asked, &catalogs).await?;
     inquiry.version = version;
     inquiry.answer(&args, &catalogs, out)
 }
@@ -163,6 +164,21 @@ impl WhyArgs {
         if let Some(installed) = self.environment.bundle() {
             question.installed = Some(installed.clone().into_record(&filter.package_name));
         }
+    }
+
+    /// Returns an extension as it would be if it asked what the flags ask.
+    fn asked(
+        &self,
+        extension: &ClusterExtension,
+        question: &Question,
+    ) -> anyhow::Result<ClusterExtension> {
+        let filter = &question.filter;
+        let mut change = json!({"spec": {"source": {"catalog": {"channels": filter.channels,
+            "upgradeConstraintPolicy": filter.upgrade_constraint_policy}}}});
+        if let Some(updates) = self.upgrade_policy {
+            change["metadata"]["annotations"] = json!({policy::UPGRADE: updates});
+        }
+        plan::edited(extension, &change)
     }
 }
 
@@ -215,11 +231,12 @@ impl Inquiry {
         })
     }
 
-    /// Finds out what holds the bundle that is chosen and not installed.
+    /// Finds out what holds the bundle that is chosen and not installed, for an extension as it would be
+    /// if it asked for that.
     async fn holds(
         &self,
         cluster: &Cluster,
-        extension: &ClusterExtension,
+        asked: &ClusterExtension,
         catalogs: &[Catalog<'_>],
     ) -> anyhow::Result<Vec<Headline>> {
         let question = &self.question;
@@ -243,12 +260,7 @@ impl Inquiry {
         if is_there {
             return Ok(holds);
         }
-        // As it would be if its spec asked what the flags ask.
-        let filter = &question.filter;
-        let change = json!({"spec": {"source": {"catalog": {"channels": filter.channels,
-            "upgradeConstraintPolicy": filter.upgrade_constraint_policy}}}});
-        let asked = plan::edited(extension, &change)?;
-        match plan::make(cluster, &asked, Some(&target.version)).await {
+        match plan::make(cluster, asked, Some(&target.version)).await {
             Ok(plan) => {
                 let notes = plan.holds.into_iter().map(|hold| hold.note);
                 let stands = holds.first().map(|headline| headline.code);
@@ -291,5 +303,27 @@ impl Inquiry {
         report.holds.clone_from(&self.holds);
         report.request.extension = self.extension.as_deref();
         told(&report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::flags;
+
+    #[test]
+    fn the_plan_behind_holds_is_of_what_the_flags_ask() {
+        let extension: ClusterExtension = serde_json::from_value(json!({"metadata": {"name": "e"},
+            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
+                "catalog": {"packageName": "p"}}}}))
+        .unwrap();
+        let policy = extension::Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
+        let mut question = Question::new(filter("p"), policy, Timestamp::now());
+        let args: WhyArgs = flags("e --channel beta --upgrade-policy Any");
+        args.change(&mut question);
+        let asked = args.asked(&extension, &question).unwrap();
+        assert_eq!(asked.annotations()[policy::UPGRADE], "Any");
+        let filter = asked.spec.unwrap().source.catalog.unwrap();
+        assert_eq!(filter.channels, ["beta"]);
     }
 }
