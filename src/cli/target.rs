@@ -15,14 +15,16 @@ use olm_api::conditions::status;
 use olm_api::keys::{annotation, policy};
 use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
 use olm_core::bundle::{Bundle, Files};
+use olm_core::catalog::Content;
 use olm_core::error::{Chain, plain, plain_lines, quote};
 use olm_core::extension::{ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
+use olm_core::resolve::Catalog;
 use olm_core::revision::{Account, BundleRecord, has_succeeded, states};
 use olm_core::version::natural;
 use olm_image::reference::ImageRef;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
@@ -286,11 +288,11 @@ pub(crate) fn filter(wanted: &str) -> CatalogFilter {
 
 /// If no catalog of the cluster has a package, replaces the error by one with suggestions;
 /// `is_word` if the argument could be something other than a package.
-pub(crate) async fn or_near(
-    found: anyhow::Result<Chosen>,
+pub(crate) async fn or_near<T>(
+    found: anyhow::Result<T>,
     (wanted, is_word): (&str, bool),
     cluster: &Cluster,
-) -> anyhow::Result<Chosen> {
+) -> anyhow::Result<T> {
     let Err(error) = found else { return found };
     let package = filter(wanted).package_name;
     let (packages, unread) = cluster.packages().await?;
@@ -315,14 +317,36 @@ pub(crate) async fn or_near(
 /// catalog.
 fn hint(package: &str, packages: &Packages, unread: &[(String, String)]) -> Option<String> {
     if let Some((name, catalog)) = near(package, packages).first() {
-        let (name, catalog) = (quote(name), quote(catalog));
-        return Some(format!("did you mean package {name} of catalog {catalog}?"));
+        return Some(did_you_mean(name, catalog));
     }
     if let Some((_, why)) = unread.first() {
         let names: Vec<_> = unread.iter().map(|(name, _)| quote(name)).collect();
         return Some(format!("catalogs {} could not be read ({why})", names.join(", ")));
     }
     packages.is_empty().then(|| ADD_CATALOG.to_owned())
+}
+
+fn did_you_mean(package: &str, catalog: &str) -> String {
+    format!("did you mean package {} of catalog {}?", quote(package), quote(catalog))
+}
+
+/// Returns a hint if no catalog of the cluster has a package, as far as they can be read.
+pub(crate) async fn meant(package: &str, cluster: &Cluster) -> Option<String> {
+    let (packages, unread) = cluster.packages().await.ok()?;
+    let has_it = packages.iter().any(|(_, blob)| blob["name"] == package);
+    if has_it { None } else { hint(package, &packages, &unread) }
+}
+
+/// Returns a similar name of a package if none of these catalogs has it.
+pub(crate) fn meant_of(package: &str, catalogs: &[Catalog<'_>]) -> Option<String> {
+    let named = catalogs.iter().flat_map(|catalog| {
+        let packages = catalog.content.into_iter().flat_map(Content::packages);
+        packages.map(|(name, _)| (catalog.name.to_owned(), json!({ "name": name })))
+    });
+    let packages: Packages = named.collect();
+    let has_it = packages.iter().any(|(_, blob)| blob["name"] == package);
+    let near = near(package, &packages).into_iter().filter(|_| !has_it);
+    near.map(|(name, catalog)| did_you_mean(name, catalog)).next()
 }
 
 async fn add_extension(
@@ -462,8 +486,6 @@ pub(crate) async fn warn_of_deprecation(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::fixture::cases;
 

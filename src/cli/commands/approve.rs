@@ -60,8 +60,10 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
         }
         return Ok(Outcome::Done);
     }
-    let plan = plan::make(&cluster, &extension, None).await;
-    let plan = plan.map_err(|error| plan::missing(&error, &extension, None))?;
+    let plan = match plan::make(&cluster, &extension, None).await {
+        Ok(plan) => plan,
+        Err(error) => return Err(plan::missing(&error, &extension, None, &cluster).await),
+    };
     // What is there already may be approved, so that it can be repaired and gone back to.
     if plan.is_empty() && !required {
         bail!("{}: nothing would change", args.name);

@@ -6,10 +6,9 @@ use olm_core::selector::Selector;
 
 use crate::environment::Installed;
 use crate::graph::{self, Graph};
-use crate::offers::ADD_CATALOG;
 use crate::output::drawn;
 use crate::prelude::*;
-use crate::target::{filter, or_near};
+use crate::target::{filter, meant_of, or_near};
 
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
@@ -80,15 +79,13 @@ async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<G
 /// extension would.
 async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow::Result<Graph> {
     let cluster = args.lookup.on.connect(global).await?;
-    let mut snapshot = match &target {
-        Target::Package(wanted) => cluster.offers(filter(wanted)).await?,
+    let (mut snapshot, is_word) = match &target {
+        Target::Package(wanted) => (cluster.offers(filter(wanted)).await?, false),
         Target::Word(word) if cluster.find_extension(word).await?.is_none() => {
-            let snapshot = cluster.offers(filter(word)).await?;
-            or_near(chosen(&snapshot), (word, true), &cluster).await?;
-            snapshot
+            (cluster.offers(filter(word)).await?, true)
         }
         Target::Word(name) | Target::Extension(name) | Target::Bundle(name) => {
-            cluster.snapshot(name).await?
+            (cluster.snapshot(name).await?, false)
         }
     };
     if !args.channels.is_empty() {
@@ -96,7 +93,8 @@ async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow
         filter.channels.clone_from(&args.channels);
     }
     let catalogs = snapshot.catalogs();
-    draw(args, &Asked::of(&snapshot, &catalogs), &catalogs)
+    let drawn = draw(args, &Asked::of(&snapshot, &catalogs), &catalogs);
+    or_near(drawn, (&snapshot.question.filter.package_name, is_word), &cluster).await
 }
 
 /// Makes the graph of a package as one catalog has it.
@@ -143,7 +141,7 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
         });
         let problems: String = problems.collect();
         let text = format!("no catalog has package {package:?}{problems}");
-        let hint = catalogs.is_empty().then(|| ADD_CATALOG.to_owned());
+        let hint = meant_of(package, catalogs);
         return Err(Hinted { text, hint, outcome: Outcome::Failed }.into());
     };
     if !others.is_empty() {

@@ -11,7 +11,7 @@ use olm_core::revision::Account;
 use crate::commands::install::{installer, manifest};
 use crate::output::Failure;
 use crate::prelude::*;
-use crate::target::filter;
+use crate::target::{filter, meant};
 use crate::web;
 use gather::Unresolved;
 pub(crate) use gather::{back, make};
@@ -68,7 +68,10 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         Some(version) => make_to(&cluster, &of.extension, version).await,
         None => make(&cluster, &of.extension, None).await,
     };
-    let mut plan = made.map_err(|error| missing(&error, &of.extension, to))?;
+    let mut plan = match made {
+        Ok(plan) => plan,
+        Err(error) => return Err(missing(&error, &of.extension, to, &cluster).await),
+    };
     if let (Some(_), Some(said)) = (to, &mut plan.controller) {
         // That was about another request.
         said.differs = None;
@@ -206,22 +209,37 @@ fn merge(into: &mut Value, change: &Value) {
 }
 
 /// Returns the error of an extension that has no plan, for this version if one was asked for, with what
-/// leads on: where no version could be chosen, the command that shows them; `why` is about an extension
-/// that exists.
-pub(crate) fn missing(
+/// leads on: where no version could be chosen, a package that may be meant, or else the command that
+/// shows the versions.
+pub(crate) async fn missing(
     error: &anyhow::Error,
     extension: &ClusterExtension,
     to: Option<&str>,
+    cluster: &Cluster,
+) -> anyhow::Error {
+    let near = match extension.package().filter(|_| error.is::<Unresolved>()) {
+        Some(package) => meant(package, cluster).await,
+        None => None,
+    };
+    hinted(error, extension, to, near)
+}
+
+fn hinted(
+    error: &anyhow::Error,
+    extension: &ClusterExtension,
+    to: Option<&str>,
+    near: Option<String>,
 ) -> anyhow::Error {
     let (name, Failure { text, outcome, hint }) = (extension.name_any(), Failure::of(error));
     let to = to.map(|range| format!(" --version {}", quote(range))).unwrap_or_default();
+    // `why` is about an extension that exists.
     let command = match extension.uid() {
         Some(_) => Some(format!("kubectl olm why {name}{to}")),
         None => extension.package().map(|package| format!("kubectl olm show {package}")),
     };
     let command = command.filter(|_| error.is::<Unresolved>());
     let shows = command.map(|it| format!("to see which versions can be reached: {it}"));
-    Hinted { text: format!("{name}: {text}"), hint: shows.or(hint), outcome }.into()
+    Hinted { text: format!("{name}: {text}"), hint: near.or(shows).or(hint), outcome }.into()
 }
 
 /// Reads the ClusterExtension among the documents of a file.
@@ -279,7 +297,7 @@ mod tests {
             let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
             let none = Unresolved::of(std::fmt::Error);
             let error = if is_unresolved { none.into() } else { anyhow::anyhow!("down") };
-            let hint = Failure::of(&missing(&error, &extension, to.as_deref())).hint;
+            let hint = Failure::of(&hinted(&error, &extension, to.as_deref(), None)).hint;
             let want = want.map(|it| format!("to see which versions can be reached: {it}"));
             assert_eq!(hint, want, "{name}");
         }

@@ -18,7 +18,7 @@ use crate::commands::plan;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{Failure, Styles};
 use crate::prelude::*;
-use crate::target::filter;
+use crate::target::{filter, meant};
 use crate::verb::words;
 
 /// Flags of `why`.
@@ -121,7 +121,16 @@ async fn on_cluster(
     let asked = args.asked(&extension, &inquiry.question)?;
     inquiry.holds = inquiry.holds(&cluster, &asked, &catalogs).await?;
     inquiry.version = version;
-    inquiry.answer(&args, &catalogs, out)
+    let outcome = inquiry.answer(&args, &catalogs, out)?;
+    let package = &inquiry.question.filter.package_name;
+    let has_it =
+        |catalog: &Catalog<'_>| catalog.content.is_some_and(|it| it.package(package).is_some());
+    if !catalogs.iter().any(has_it)
+        && let Some(hint) = meant(package, &cluster).await
+    {
+        notice(&format!("hint: {hint}"));
+    }
+    Ok(outcome)
 }
 
 /// Returns the report about an extension for programs, with the text of each reason.
