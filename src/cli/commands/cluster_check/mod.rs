@@ -269,6 +269,29 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::CatalogAccess;
+    use crate::fixture::{client, flags};
+
+    #[tokio::test]
+    async fn where_catalogs_may_not_be_listed_the_rest_is_checked() {
+        let client = client(|_, path, _| match path {
+            "/version" => Ok(json!({"major": "1", "minor": "31", "gitVersion": "v1.31.0",
+                "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
+                "compiler": "", "platform": ""})),
+            "/api" | "/apis" => Ok(json!({"kind": "APIGroupDiscoveryList",
+                "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": []})),
+            _ if path.ends_with("/clustercatalogs") => Err(403),
+            _ if path.contains("/olm.operatorframework.io/") => {
+                Ok(json!({"metadata": {}, "items": []}))
+            }
+            _ => Err(404),
+        });
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+        let cluster = Cluster::over(client, &access, &settings).unwrap();
+        let found = find(&flags("4.19"), &cluster).await.unwrap();
+        assert_eq!((found.kubernetes, found.outcome()), (32, Outcome::Done));
+    }
 
     // plugin.md U57
     #[test]
