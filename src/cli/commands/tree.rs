@@ -199,20 +199,17 @@ async fn found(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
+    use crate::fixture::cases;
 
-    #[rstest]
-    #[case::next_revision(json!([{"uid": "b", "kind": "ClusterObjectSet", "name": "pot-2",
-        "controller": true}]), "")]
-    #[case::somebody(json!([{"uid": "c", "kind": "ClusterObjectSet", "name": "pan-1",
-        "controller": true}]), "controlled by ClusterObjectSet pan-1")]
-    #[case::nobody(json!([]), "controlled by nobody")]
-    fn an_object_of_another_revision_has_not_drifted(#[case] owners: Value, #[case] want: &str) {
-        let live = json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "pot", "ownerReferences": owners}});
-        let own = ["a", "b"].map(str::to_owned).into();
-        assert_eq!(foreign(&Object::from_value(live).unwrap(), &own), want);
+    #[test]
+    fn an_object_of_another_revision_has_not_drifted() {
+        let owned = cases::<(Value, String)>("an_object_of_another_revision_has_not_drifted");
+        for (name, (owners, want)) in owned {
+            let live = json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "pot", "ownerReferences": owners}});
+            let own = ["a", "b"].map(str::to_owned).into();
+            assert_eq!(foreign(&Object::from_value(live).unwrap(), &own), want, "{name}");
+        }
     }
 }

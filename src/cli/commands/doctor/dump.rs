@@ -146,18 +146,15 @@ mod tests {
     use std::convert::Infallible;
 
     use kube::client::Body;
-    use rstest::rstest;
 
     use super::*;
+    use crate::fixture::cases;
 
-    // U60
-    #[rstest]
-    #[case("http://user:pass@proxy:3128", "http://proxy:3128")]
-    #[case("a http://u:p@w@h/x?a=b@c and https://v@h2,", "a http://h/x?a=b@c and https://h2,")]
-    #[case("quay.io/x/y@sha256:1 oci://h/x@sha256:2", "quay.io/x/y@sha256:1 oci://h/x@sha256:2")]
-    #[case("", "")]
-    fn users_are_left_out(#[case] text: &str, #[case] want: &str) {
-        assert_eq!(without_users(text), want);
+    #[test]
+    fn users_are_left_out() {
+        for (name, (text, want)) in cases::<(String, String)>("users_are_left_out") {
+            assert_eq!(without_users(&text), want, "{name}");
+        }
     }
 
     // U60
