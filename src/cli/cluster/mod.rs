@@ -406,10 +406,10 @@ impl Cluster {
     }
 
     async fn read(&self) -> anyhow::Result<ClusterState> {
-        let asked = future::join3(self.all_catalogs(), self.settings(), self.environment()).await;
-        // What needs the catalogs says itself that they cannot be read; where others fail, always the
-        // same one is reported.
-        let (_, settings, environment) = (asked.0, asked.1?, asked.2);
+        let asked = future::join3(self.all_catalogs(), self.settings(), self.environment());
+        // What needs the catalogs says itself that they cannot be read.
+        let (_, settings, environment) = asked.await;
+        let settings = settings?;
         settings.say();
         let (environment, installed) = environment?;
         Ok(ClusterState { environment, installed, settings: settings.clone() })
