@@ -45,6 +45,12 @@ impl Archive {
         self.entry(b'2', name.as_bytes(), target.as_bytes(), 0, b"")
     }
 
+    /// Adds a hard link.
+    #[must_use]
+    pub fn hard_link(self, name: &str, target: &str) -> Self {
+        self.entry(b'1', name.as_bytes(), target.as_bytes(), 0, b"")
+    }
+
     /// Adds a PAX record for the entry after it.
     #[must_use]
     pub fn pax(self, key: &str, value: &str) -> Self {
