@@ -50,7 +50,7 @@ pub(crate) async fn run(args: BrowseArgs, global: Global, out: &mut dyn Write) -
         Source::Named(Arc::new(named), args.lookup.on.access.catalog_ca)
     } else {
         let client = Cluster::client(&global).await?;
-        Source::Cluster(client, args.lookup.on.access, args.lookup.on.settings)
+        Source::Cluster(client, args.lookup.on.access, Box::new(args.lookup.on.settings))
     };
     let verbs = Verbs { source, global, whole: Whole::default(), heads: Mutex::default() };
     let of = verbs.of();
@@ -80,7 +80,7 @@ fn open(url: &str) {
 
 /// The source of the documents.
 enum Source {
-    Cluster(Client, CatalogAccess, SettingsFlags),
+    Cluster(Client, CatalogAccess, Box<SettingsFlags>),
     /// With the file of CA certificates of their servers.
     Named(Arc<Vec<Named>>, Option<PathBuf>),
 }

@@ -491,8 +491,8 @@ mod tests {
                 "metadata": {"namespace": "n", "name": name}});
             Object::from_value(object).unwrap()
         });
-        let removed = remover.remove("u", &monitors.each_ref()).await.unwrap();
-        assert!(removed.remaining.is_empty());
+        let left = remover.remove("u", &monitors.each_ref()).await.unwrap().remaining;
+        assert!(left.is_empty());
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 

@@ -43,7 +43,7 @@ impl Pause {
 /// The interval in which a revision is woken whose objects never rest.
 const PACE: Duration = Duration::from_secs(2);
 /// The part of it that is spent before that counts: so many intervals are free.
-const AHEAD: Duration = Duration::from_mins(2);
+const AHEAD: Duration = Duration::from_mins(10);
 
 /// How often revisions were woken: until when the wake-ups of each would last at [`PACE`].
 ///
@@ -164,12 +164,12 @@ mod tests {
             });
             turns.sum::<usize>()
         };
-        assert_eq!(woken("busy", 0..50), 50, "a rollout is followed closely");
-        assert!((60..80).contains(&(50 + woken("busy", 50..300))));
-        assert_eq!(woken("busy", 300..400), 5);
-        assert_eq!(woken("another", 400..410), 10);
-        assert_eq!(woken("busy", 2000..2050), 50, "it has rested");
-        assert_eq!(woken("another", 10_000..10_001), 1);
+        assert_eq!(woken("busy", 0..300), 300, "a rollout is followed closely");
+        assert!((300..330).contains(&(300 + woken("busy", 300..600))));
+        assert_eq!(woken("busy", 600..700), 5);
+        assert_eq!(woken("another", 700..710), 10);
+        assert_eq!(woken("busy", 7000..7050), 50, "it has rested");
+        assert_eq!(woken("another", 20_000..20_001), 1);
         assert!(paces.0.len() <= 2);
     }
 }

@@ -105,7 +105,7 @@ pub enum PolicyError {
     NoReason,
     /// Several cannot be followed.
     #[error("{}", _0.iter().map(|it| Chain(it)).join("; "))]
-    Several(Vec<PolicyError>),
+    Several(Vec<Self>),
 }
 
 /// The value of an annotation is not one of those that are known.

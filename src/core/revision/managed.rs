@@ -54,7 +54,7 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
 /// aggregation controller, and a CRD without a placeholder for a CA. A Secret is applied with `stringData`
 /// as `data`, which the API server makes of it: a key that a later version drops would stay in `data`
-/// otherwise. A ServiceAccount keeps the pull secrets that others have added. `blockOwnerDeletion` is
+/// otherwise. A `ServiceAccount` keeps the pull secrets that others have added. `blockOwnerDeletion` is
 /// false, so that the service account that applies it needs no right on our finalizers.
 ///
 /// Source: applying.md 3.6.
@@ -106,7 +106,7 @@ fn move_string_data(object: &mut Object) {
     object.0.insert("data".to_owned(), Value::Object(data));
 }
 
-/// Adds to the pull secrets of a ServiceAccount those that others have written: only one manager has the
+/// Adds to the pull secrets of a `ServiceAccount` those that others have written: only one manager has the
 /// list, and OpenShift writes it again, with a new Secret, for as long as its own is missing.
 fn keep_pull_secrets(object: &mut Object, live: &Object) {
     let is_account = (object.api_version(), object.kind()) == ("v1", "ServiceAccount");

@@ -131,20 +131,20 @@ fn drop_ins_replace_entries_in_name_order() {
     std::fs::create_dir(drop_ins.join("40.conf")).unwrap();
     std::os::unix::fs::symlink("gone", drop_ins.join("50.conf")).unwrap();
     let file = Some(dir.path().join("registries.conf"));
-    let used = |paths: &RegistriesPaths| {
+    let endpoints = |paths: &RegistriesPaths| {
         let registries = Registries::load(paths).unwrap();
-        let endpoints = registries.endpoints(&"a.io/x:1".parse().unwrap()).unwrap();
-        endpoints.iter().map(shown).collect::<Vec<_>>()
+        let found = registries.endpoints(&"a.io/x:1".parse().unwrap()).unwrap();
+        found.iter().map(shown).collect::<Vec<_>>()
     };
     let paths = RegistriesPaths { drop_ins: vec![drop_ins], ..RegistriesPaths::new(file) };
-    assert_eq!(used(&paths), ["three.io/x:1"]);
+    assert_eq!(endpoints(&paths), ["three.io/x:1"]);
     let user = dir.path().join("user");
     std::fs::create_dir(&user).unwrap();
     let paths =
         RegistriesPaths { drop_ins: [paths.drop_ins, vec![user.clone()]].concat(), ..paths };
     for (name, want) in [("15.conf", "three.io/x:1"), ("20.conf", "user.io/x:1")] {
         std::fs::write(user.join(name), entry("user.io")).unwrap();
-        assert_eq!(used(&paths), [want], "{name}");
+        assert_eq!(endpoints(&paths), [want], "{name}");
     }
 }
 

@@ -34,14 +34,14 @@ fn written(archive: Archive, entry: &str) -> Archive {
     }
 }
 
-fn layer(bytes: Vec<u8>) -> Layer {
+fn layer(bytes: &[u8]) -> Layer {
     let mut source = tempfile::tempfile().unwrap();
-    source.write_all(&bytes).unwrap();
+    source.write_all(bytes).unwrap();
     Layer { source, diff_id: None }
 }
 
 fn run(layers: Vec<Vec<u8>>, wanted: &str, limits: &Limits) -> Result<Unpacked, UnpackError> {
-    let layers: Vec<_> = layers.into_iter().map(layer).collect();
+    let layers: Vec<_> = layers.into_iter().map(|bytes| layer(&bytes)).collect();
     unpack(&layers, &[wanted.to_owned()], limits, &AtomicBool::new(false))
 }
 
@@ -342,7 +342,7 @@ fn broken_last_layer_gives_nothing() {
     let middle = broken.len() / 2;
     broken[middle] ^= 0xff;
     assert!(configs(vec![good.clone(), broken]).unwrap_err().starts_with("layer 2"));
-    let wrong = Layer { diff_id: Some(Digest::sha256(b"other")), ..layer(good) };
+    let wrong = Layer { diff_id: Some(Digest::sha256(b"other")), ..layer(&good) };
     let got = unpack(&[wrong], &["configs".into()], &Limits::catalog(), &AtomicBool::new(false));
     assert!(Chain(&got.unwrap_err()).to_string().contains("the image configuration says sha256:"));
 }
@@ -368,7 +368,7 @@ fn compression_is_told_by_the_first_bytes() {
 #[test]
 fn stopped_work_ends() {
     let stop = AtomicBool::new(true);
-    let layers = [layer(tar().file("configs/a", "a").finish())];
+    let layers = [layer(&tar().file("configs/a", "a").finish())];
     let got = unpack(&layers, &["configs".into()], &Limits::catalog(), &stop);
     assert!(Chain(&got.unwrap_err()).to_string().contains("unpacking was stopped"));
 }

@@ -202,13 +202,11 @@ async fn version(cluster: &Cluster) -> anyhow::Result<(Option<(String, MinorRele
         Err(kube::Error::Api(status)) if status.code == 404 => None,
         found => found.context("reading the ClusterVersion")?,
     };
-    Ok(match found {
-        Some(found) => (Some(version_in(&found.data)?), true),
-        None => {
-            let release = declared(cluster.state().await?);
-            (release.map(|release| (release.to_string(), release)), false)
-        }
-    })
+    if let Some(found) = found {
+        return Ok((Some(version_in(&found.data)?), true));
+    }
+    let release = declared(cluster.state().await?);
+    Ok((release.map(|release| (release.to_string(), release)), false))
 }
 
 /// Returns the version that `ClusterVersion` names.

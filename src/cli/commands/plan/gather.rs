@@ -48,8 +48,8 @@ impl Unresolved {
 
 /// Judges an error of a registry or a cluster: the plan is not known. A bundle that cannot be parsed is
 /// refused.
-fn unknown(error: anyhow::Error) -> anyhow::Error {
-    let Failure { text, hint, .. } = Failure::of(&error);
+fn unknown(error: &anyhow::Error) -> anyhow::Error {
+    let Failure { text, hint, .. } = Failure::of(error);
     let is_read = error.is::<BundleError>();
     let outcome = if is_read { Outcome::Failed } else { Outcome::Unknown };
     Hinted { text, hint, outcome }.into()
@@ -102,9 +102,9 @@ pub(crate) async fn make(
     let state = cluster.state().await?;
     let account = state.controller().accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let served = issuers(&snapshot.environment.served).map_err(unknown)?;
+    let served = issuers(&snapshot.environment.served).map_err(|error| unknown(&error))?;
     let additions = snapshot.question.policy.additions.clone();
-    let proxy = cluster.proxies(&additions).await.map_err(unknown)?;
+    let proxy = cluster.proxies(&additions).await.map_err(|error| unknown(&error))?;
     let mut renderer = Renderer {
         extension: valid,
         state,
@@ -114,7 +114,7 @@ pub(crate) async fn make(
         notes: deprecations,
     };
     let loaded = load_image(&course.target.image).await;
-    let (bundle, digest) = loaded.map_err(unknown)?;
+    let (bundle, digest) = loaded.map_err(|error| unknown(&error))?;
     let content = renderer.content(&bundle, &course.target)?;
     let source = RevisionSource {
         bundle: &course.target,
@@ -187,7 +187,7 @@ pub(crate) async fn back(
     let policy = Policy::of(extension.annotations(), settings.defaults())?;
     let account = settings.accounts().of_extension(extension);
     let account = account.context("it names no service account")?;
-    let phases = cluster.content(set).await.map_err(unknown)?;
+    let phases = cluster.content(set).await.map_err(|error| unknown(&error))?;
     let course = Course {
         target: BundleRecord::of(set),
         catalog: Origin::of(set).catalog,
@@ -206,7 +206,7 @@ pub(crate) async fn back(
     let before = match states(&revisions).installed {
         None => None,
         Some(installed) => {
-            let held = cluster.content(installed).await.map_err(unknown)?;
+            let held = cluster.content(installed).await.map_err(|error| unknown(&error))?;
             Some(Before::of(installed, held))
         }
     };
@@ -315,7 +315,7 @@ impl<'a> Renderer<'a> {
                 notice(&format!("note: {note}"));
                 self.notes.push(note);
                 let loaded = load_image(&pinned(&bundle, set)?).await;
-                let (loaded, _) = loaded.map_err(unknown)?;
+                let (loaded, _) = loaded.map_err(|error| unknown(&error))?;
                 self.content(&loaded, &bundle)?.phases
             }
         };
@@ -427,8 +427,8 @@ mod tests {
     #[test]
     fn a_bundle_that_cannot_be_parsed_is_refused() {
         let error = Bundle::from_files(&BTreeMap::new()).unwrap_err();
-        assert_eq!(Failure::of(&unknown(error.into())).outcome, Outcome::Failed);
-        assert_eq!(Failure::of(&unknown(anyhow::anyhow!("down"))).outcome, Outcome::Unknown);
+        assert_eq!(Failure::of(&unknown(&error.into())).outcome, Outcome::Failed);
+        assert_eq!(Failure::of(&unknown(&anyhow::anyhow!("down"))).outcome, Outcome::Unknown);
     }
 
     // plugin.md 1.3
@@ -438,7 +438,7 @@ mod tests {
                        list resource \"clustercatalogs\" in API group \
                        \"olm.operatorframework.io\" at the cluster scope";
         let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
-        let missing = Failure::of(&unknown(kube::Error::Api(status).into()));
+        let missing = Failure::of(&unknown(&kube::Error::Api(status).into()));
         assert_eq!(missing.text, "you may not list clustercatalogs");
         assert_eq!((missing.outcome, missing.hint.is_some()), (Outcome::Unknown, true));
     }

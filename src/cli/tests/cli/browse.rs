@@ -387,7 +387,7 @@ fn package(name: &str, version: &str) -> String {
             "image": "r.example.com/a:1",
             "properties": [{"type": "olm.package", "value": version}]}),
     ];
-    blobs.iter().map(|blob| format!("---\n{blob}\n")).collect()
+    blobs.map(|blob| format!("---\n{blob}\n")).concat()
 }
 
 // plugin.md 4, U25
