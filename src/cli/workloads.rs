@@ -1,10 +1,12 @@
-//! The reasons why workloads are not ready, from their status and their pods, as far as the caller
-//! may read them.
+//! Objects of a kind, and the reasons why workloads are not ready, from their status and their pods, as far
+//! as the caller may read them.
 
+use anyhow::bail;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
 use olm_api::keys::label;
 use olm_core::error::plain;
 use olm_core::object::Object;
@@ -67,6 +69,27 @@ async fn pods(client: &Client, live: &Object) -> Result<Vec<Object>, String> {
     let params = ListParams::default().labels(&selector).limit(MAX_PODS);
     let listed = api.list(&params).await.map_err(|error| failure(&error))?;
     Ok(objects(listed.items, &kind))
+}
+
+/// Lists the objects of a kind, whole; a kind that is not served has none.
+pub(crate) async fn list(
+    client: &Client,
+    (api_version, kind): (&str, &str),
+    namespace: Option<&str>,
+    selector: &str,
+) -> anyhow::Result<Vec<Object>> {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let found = match api.list(&ListParams::default().labels(selector)).await {
+        Ok(found) => found.items,
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => bail!("{} could not be read: {}", resource.plural, failure(&error)),
+    };
+    Ok(objects(found, &resource))
 }
 
 /// Returns listed objects with their kind, which stands in the list only.

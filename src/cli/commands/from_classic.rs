@@ -8,8 +8,8 @@ use std::io::{IsTerminal as _, Read as _};
 use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 
-use crate::commands::migrate::list;
 use crate::prelude::*;
+use crate::workloads::list;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]

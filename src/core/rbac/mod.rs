@@ -22,7 +22,6 @@ mod rule;
 mod fixture;
 
 pub use crate::revision::Account;
-pub(crate) use manifest::role_kind;
 pub use manifest::{
     MANAGED_BY, Subject, gives_stable_rights, impersonate_manifests, manifests, missing_manifests,
     rbac_name, rbac_prefix, use_manifests,
@@ -38,3 +37,4 @@ pub use required::{
 };
 pub use resource::{Resource, Resources, Scope, known_resources};
 pub use rule::PolicyRule;
+pub(crate) use rule::role_kind;

@@ -71,6 +71,11 @@ impl PolicyRule {
     }
 }
 
+/// Returns the kind of role that holds in a namespace, or cluster-wide if it is empty.
+pub(crate) fn role_kind(namespace: &str) -> &'static str {
+    if namespace.is_empty() { "ClusterRole" } else { "Role" }
+}
+
 pub(super) fn role_plural(kind: &str) -> &'static str {
     if kind == "Role" { "roles" } else { "clusterroles" }
 }

@@ -61,7 +61,6 @@ pub use plan::{
     number_after, outdated, passed_over, rebuild, referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, check_probes, evaluate};
-pub(crate) use provider::Recorded;
 pub use provider::{
     CSVS_PATH, asked_uninstall_policies, csv_properties, csv_provider, installed, provider,
     recorded_constraints, recorded_properties, served_kinds,

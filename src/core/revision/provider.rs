@@ -25,13 +25,12 @@ const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
 pub const CSVS_PATH: &str =
     "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 
-/// A property as an annotation has it.
 #[derive(Deserialize)]
-pub(crate) struct Recorded<'a> {
+struct Recorded<'a> {
     #[serde(rename = "type", default)]
-    pub(crate) kind: String,
+    kind: String,
     #[serde(borrow, default)]
-    pub(crate) value: Option<&'a RawValue>,
+    value: Option<&'a RawValue>,
 }
 
 /// Returns the constraints of a bundle as recorded in the annotation of its revision; `None` if it

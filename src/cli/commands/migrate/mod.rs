@@ -10,5 +10,4 @@ mod moving;
 mod objects;
 mod rollback;
 
-pub(crate) use objects::list;
 pub(crate) use rollback::{RollbackArgs, run as rollback};

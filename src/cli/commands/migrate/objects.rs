@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::changes::{self, ATTEMPTS};
 use crate::prelude::*;
-use crate::workloads::objects as whole;
+use crate::workloads::list;
 
 /// The most rounds of releasing objects that Classic writes at the same time.
 const ROUNDS: usize = 5;
@@ -50,11 +50,6 @@ fn each(
     kinds.iter().flat_map(|(version, kinds)| kinds.split(' ').map(move |kind| (*version, kind)))
 }
 
-fn resource(api_version: &str, kind: &str) -> ApiResource {
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
-}
-
 /// Returns an object that is only named.
 pub(super) fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {
     let namespace = Some(namespace).filter(|it| !it.is_empty());
@@ -72,26 +67,6 @@ pub(super) fn extension(name: &str) -> Object {
 /// Returns the CRD of a name.
 pub(super) fn crd(name: &str) -> Object {
     named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
-}
-
-/// Lists the objects of a kind, whole; a kind that is not served has none.
-pub(crate) async fn list(
-    client: &Client,
-    (api_version, kind): (&str, &str),
-    namespace: Option<&str>,
-    selector: &str,
-) -> anyhow::Result<Vec<Object>> {
-    let resource = resource(api_version, kind);
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let found = match api.list(&ListParams::default().labels(selector)).await {
-        Ok(found) => found.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-        Err(error) => bail!("{} could not be read: {}", resource.plural, failure(&error)),
-    };
-    Ok(whole(found, &resource))
 }
 
 /// Lists the objects of Classic of a kind in a namespace.

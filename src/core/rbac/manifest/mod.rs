@@ -9,7 +9,7 @@ use crate::revision::Account;
 use super::permission::{IMPERSONATE, Permissions};
 use super::report::lines;
 use super::required::{BundleObjects, Options, PermissionError, Warning, required};
-use super::rule::{PolicyRule, RBAC};
+use super::rule::{PolicyRule, RBAC, role_kind};
 
 /// Returns the `ServiceAccount`, roles and bindings for installing `bundles` as `account`, and
 /// warnings for the administrator. The namespace of the account is the one they are installed to.
@@ -228,11 +228,6 @@ impl Head {
             .with("roleRef", json!({"apiGroup": RBAC, "kind": kind, "name": role}))
             .with("subjects", json!([subject]))
     }
-}
-
-/// Returns the kind of role that holds in a namespace, or cluster-wide if it is empty.
-pub(crate) fn role_kind(namespace: &str) -> &'static str {
-    if namespace.is_empty() { "ClusterRole" } else { "Role" }
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::manifest::role_kind;
 use super::permission::{Permission, Permissions};
-use super::rule::{PolicyRule, RBAC, role_plural};
+use super::rule::{PolicyRule, RBAC, role_kind, role_plural};
 use crate::error::quote;
 
 /// A Role, or a `ClusterRole` where the namespace is empty.
