@@ -165,7 +165,7 @@ async fn as_far_as_it_may_be_read(scene: &Scene) {
     for part in ["plan", "objects", "history"] {
         let text = shown(&page, &at(part)).await;
         assert!(text.contains(&format!("Not known: {part}")), "{part}: {text}");
-        let why = text.contains("forbidden") || text.contains("you may not list clustercatalogs");
+        let why = text.contains("forbidden") || text.contains("you may not list clusterextensions");
         assert!(why, "{part}: {text}");
     }
 }
