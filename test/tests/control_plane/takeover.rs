@@ -137,11 +137,11 @@ impl Left {
         stage: &Arc<Stage>,
         suffix: &str,
         bundles: &[Bundle],
-        state: &str,
+        of_release: &str,
     ) -> Self {
         let left = Self::of(stage, suffix, bundles, "1.0.0").await;
         let objects = left.install(&bundles[0]);
-        left.release((1, state), "1.0.0", &objects);
+        left.release((1, of_release), "1.0.0", &objects);
         left
     }
 
