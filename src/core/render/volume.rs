@@ -37,7 +37,8 @@ pub(super) fn mount(pod: &mut Map<String, Value>, secret: &str) {
     let mounts = init.filter_map(|container| container.get_mut("volumeMounts")?.as_array_mut());
     for mount in mounts.flatten().filter(|mount| !kept(mount, "name")) {
         let same = |(name, ..): &&CertificateVolume| mount["name"] == *name;
-        let own = VOLUMES.iter().find(same).or_else(|| mounted_at(mount));
+        let there = |(_, path, _): &&CertificateVolume| mount["mountPath"] == *path;
+        let own = VOLUMES.iter().find(same).or_else(|| VOLUMES.iter().find(there));
         mount["name"] = own.unwrap_or(&VOLUMES[0]).0.into();
     }
     let Some(Value::Array(containers)) = pod.get_mut("containers") else { return };
@@ -55,15 +56,10 @@ fn replaced(pod: &Map<String, Value>) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = VOLUMES.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let containers = pod.get("containers").into_iter().flat_map(items);
     let mounts = containers.flat_map(|container| items(&container["volumeMounts"]));
-    let ours = mounts.filter(|mount| mounted_at(mount).is_some());
+    let ours =
+        mounts.filter(|mount| VOLUMES.iter().any(|(_, path, _)| mount["mountPath"] == *path));
     names.extend(ours.filter_map(|mount| Some(mount["name"].as_str()?.to_owned())));
     names
-}
-
-/// Returns our volume at the path of a mount; a slash at its end does not count.
-fn mounted_at(mount: &Value) -> Option<&'static CertificateVolume> {
-    let there = mount["mountPath"].as_str()?.trim_end_matches('/');
-    VOLUMES.iter().find(|(_, path, _)| *path == there)
 }
 
 fn list(map: &mut Map<String, Value>, key: &str) -> Vec<Value> {

@@ -85,15 +85,13 @@ fn certificates_replace_what_is_mounted_in_their_place() {
             {"name": "cert", "secret": {"secretName": "webhook-server-cert"}},
             {"name": "data"},
             {"name": "webhook-cert", "emptyDir": {}},
-            {"name": "api", "secret": {"secretName": "api-server-cert"}},
         ],
         "initContainers": [{"name": "i", "volumeMounts": [
             {"name": "apiservice-cert"}, {"name": "cert", "mountPath": "/c"}, {"name": "data"}]}],
         "containers": [
             {"name": "main", "volumeMounts": [
                 {"name": "cert", "mountPath": "/tmp/k8s-webhook-server/serving-certs"},
-                {"name": "data", "mountPath": "/data"},
-                {"name": "api", "mountPath": "/apiserver.local.config/certificates/"}]},
+                {"name": "data", "mountPath": "/data"}]},
             {"name": "car"},
         ],
     });
