@@ -1,9 +1,9 @@
 //! Pulls images with the configuration of the user's other container tools.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
 use olm_image::auth::Credentials;
+use olm_image::auth_file::user_config;
 use olm_image::pull::{PullConfig, Puller};
 
 /// Makes a puller with the configuration of other container tools.
@@ -20,10 +20,8 @@ pub(crate) fn puller_with(config: PullConfig) -> anyhow::Result<Puller> {
 
 /// Returns the configuration of other container tools: that of the machine, and before it the user's.
 pub(crate) fn config() -> PullConfig {
-    let set = |name| env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let home = || Some(env::home_dir()?.join(".config"));
     let mut config = PullConfig::from_env();
-    if let Some(folder) = set("XDG_CONFIG_HOME").or_else(home) {
+    if let Some(folder) = user_config() {
         prefer(&mut config, &folder.join("containers"));
     }
     config

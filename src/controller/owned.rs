@@ -27,7 +27,7 @@ pub struct SecretError(RequestError);
 impl SecretError {
     /// Whether the account is the cause.
     pub fn is_of_account(&self) -> bool {
-        matches!(self.0.code(), 401 | 403) && !self.0.is_of_leaving_namespace()
+        matches!(self.0.code(), 401 | 403) && !self.0.is_namespace_terminating()
     }
 }
 
@@ -35,7 +35,7 @@ impl Classify for SecretError {
     fn disposition(&self) -> Disposition {
         match self.0.code() {
             // It is gone soon, and may be made again.
-            403 if self.0.is_of_leaving_namespace() => Disposition::Wait(NAMESPACE_DELAY),
+            403 if self.0.is_namespace_terminating() => Disposition::Wait(NAMESPACE_DELAY),
             401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
             // On a write this is the namespace, which may appear at any time.
             404 => Disposition::Wait(NAMESPACE_DELAY),

@@ -388,13 +388,11 @@ fn counted<E: Classify>(ended: &Result<Option<Duration>, E>) -> ReconcileResult 
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
     use rstest::rstest;
 
     use super::*;
     use crate::cluster::answering::{answering, refusal};
+    use crate::telemetry::Log;
 
     #[derive(Debug, thiserror::Error)]
     #[error("boom")]
@@ -450,20 +448,6 @@ mod tests {
         #[case] result: ReconcileResult,
     ) {
         assert_eq!(counted::<Failure>(&Ok(next)), result);
-    }
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(text);
-            Ok(text.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
     }
 
     #[tokio::test]

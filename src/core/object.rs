@@ -203,8 +203,8 @@ impl Object {
     }
 
     /// Removes fields that other controllers write: the rules of an aggregated `ClusterRole`, and the
-    /// CA of the conversion webhook of a CRD if it is not a certificate but a placeholder for an
-    /// injected one.
+    /// CA of the conversion webhook of a CRD if it is not a certificate, because the operator or
+    /// cert-manager injects one there.
     pub fn remove_fields_of_others(&mut self) {
         if self.is_aggregated() {
             self.0.remove("rules");
@@ -212,9 +212,9 @@ impl Object {
         let spec = self.0.get_mut("spec");
         let client = spec.and_then(|spec| spec.pointer_mut("/conversion/webhook/clientConfig"));
         let client = client.and_then(Value::as_object_mut);
-        let has_placeholder =
-            |client: &&mut Map<String, Value>| client.get(CA_BUNDLE).is_some_and(is_placeholder);
-        if let Some(client) = client.filter(has_placeholder) {
+        if let Some(client) = client
+            && client.get(CA_BUNDLE).is_some_and(is_no_certificate)
+        {
             client.remove(CA_BUNDLE);
         }
     }
@@ -222,7 +222,7 @@ impl Object {
 
 /// Returns whether the value of `caBundle` is valid base64 without a PEM certificate. The API server
 /// names what is not valid base64.
-fn is_placeholder(ca_bundle: &Value) -> bool {
+fn is_no_certificate(ca_bundle: &Value) -> bool {
     let decoded = ca_bundle.as_str().and_then(|text| STANDARD.decode(text).ok());
     decoded
         .is_some_and(|pem| !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----"))

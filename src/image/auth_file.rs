@@ -44,14 +44,12 @@ impl AuthFiles {
     /// Returns the file that a flag names, else that of `REGISTRY_AUTH_FILE`, else Docker's file
     /// and over it those of containers' tools, that of the login session last.
     pub fn of_user(named: Option<PathBuf>) -> Self {
-        let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = |below: &str| set("HOME").map(|home| home.join(below));
         let required = named.is_some();
         let paths = match named.or_else(|| set("REGISTRY_AUTH_FILE")) {
             Some(file) => vec![file],
             None => [
-                (set("DOCKER_CONFIG").or_else(|| home(".docker")), "config.json"),
-                (set("XDG_CONFIG_HOME").or_else(|| home(".config")), CONTAINERS),
+                (set("DOCKER_CONFIG").or_else(|| at_home(".docker")), "config.json"),
+                (user_config(), CONTAINERS),
                 (set("XDG_RUNTIME_DIR"), CONTAINERS),
             ]
             .into_iter()
@@ -99,4 +97,17 @@ impl Credentials {
         }
         Ok(all)
     }
+}
+/// Returns the folder of the user's own configuration, if it is known.
+pub fn user_config() -> Option<PathBuf> {
+    set("XDG_CONFIG_HOME").or_else(|| at_home(".config"))
+}
+
+fn at_home(folder: &str) -> Option<PathBuf> {
+    Some(set("HOME")?.join(folder))
+}
+
+/// Returns the path in an environment variable, if it has one.
+fn set(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

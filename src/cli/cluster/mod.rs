@@ -407,7 +407,7 @@ impl Cluster {
 
     async fn read(&self) -> anyhow::Result<ClusterState> {
         let asked = future::join3(self.all_catalogs(), self.settings(), self.environment());
-        // What needs the catalogs says itself that they cannot be read.
+        // The catalogs are kept for the commands that need them, which report that they cannot be read.
         let (_, settings, environment) = asked.await;
         let settings = settings?;
         settings.say();

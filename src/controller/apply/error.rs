@@ -7,7 +7,7 @@ use olm_core::error::{Classify, Disposition, first_of};
 use olm_core::object::Identity;
 
 use crate::cluster::{
-    MAX_RIGHTS_DELAY, code, is_denied, is_of_leaving_namespace, message, retry_after,
+    MAX_RIGHTS_DELAY, code, is_denied, is_namespace_terminating, message, retry_after,
 };
 
 /// Delay after a collision, a structural complaint or a missing kind or namespace.
@@ -95,7 +95,7 @@ impl ApplyError {
         });
         let disposition = disposition.unwrap_or(Disposition::Retry);
         let lacks_right = |err: &kube::Error| {
-            matches!(code(err), 401 | 403) && !is_denied(err) && !is_of_leaving_namespace(err)
+            matches!(code(err), 401 | 403) && !is_denied(err) && !is_namespace_terminating(err)
         };
         Self::Api {
             text: texts.join("\n"),
@@ -148,7 +148,7 @@ fn is_named(object: &Identity, err: &kube::Error, text: &str) -> bool {
 fn disposition(err: &kube::Error) -> Disposition {
     match code(err) {
         // It is gone soon, and may be made again.
-        403 if is_of_leaving_namespace(err) => Disposition::Wait(FLAT_DELAY),
+        403 if is_namespace_terminating(err) => Disposition::Wait(FLAT_DELAY),
         401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
         // On a write this is the namespace, which may appear at any time.
         404 => Disposition::Wait(FLAT_DELAY),

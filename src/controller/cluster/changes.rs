@@ -139,8 +139,6 @@ fn is_unreadable(error: &watcher::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
     use std::time::{Duration, Instant};
 
     use k8s_openapi::api::core::v1::ConfigMap;
@@ -149,6 +147,7 @@ mod tests {
     use kube::runtime::reflector;
 
     use super::*;
+    use crate::telemetry::Log;
 
     // Nobody may be woken by what he does not see yet, and nobody forgotten whom a list misses.
     #[tokio::test]
@@ -209,20 +208,6 @@ mod tests {
 
     impl Backoff for At {
         fn reset(&mut self) {}
-    }
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(text);
-            Ok(text.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
     }
 
     // deploying.md 2.8

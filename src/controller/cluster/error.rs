@@ -35,8 +35,8 @@ impl RequestError {
     }
 
     /// Returns whether the namespace of what was to be created is being deleted.
-    pub fn is_of_leaving_namespace(&self) -> bool {
-        is_of_leaving_namespace(&self.source.0)
+    pub fn is_namespace_terminating(&self) -> bool {
+        is_namespace_terminating(&self.source.0)
     }
 
     /// Returns how long the API server asks to wait, if it does.
@@ -150,7 +150,7 @@ pub fn is_denied(err: &kube::Error) -> bool {
 
 /// Returns whether a request was refused because its namespace is being deleted, with the 403 of a missing
 /// right.
-pub fn is_of_leaving_namespace(err: &kube::Error) -> bool {
+pub fn is_namespace_terminating(err: &kube::Error) -> bool {
     causes(err).iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 

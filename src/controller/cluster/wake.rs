@@ -40,27 +40,27 @@ impl Pause {
     }
 }
 
-/// The interval in which a revision is woken whose objects never rest.
-const PACE: Duration = Duration::from_secs(2);
-/// The part of it that is spent before that counts: so many intervals are free.
-const AHEAD: Duration = Duration::from_mins(10);
+/// How often a revision is woken at most, after a burst.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// The wake-ups of a burst, as the time that they would take at [`INTERVAL`]: 300.
+const BURST: Duration = Duration::from_mins(10);
 
-/// How often revisions were woken: until when the wake-ups of each would last at [`PACE`].
+/// The rate at which each revision is woken: until when its wake-ups would last at [`INTERVAL`].
 ///
-/// Another controller may put back at once whatever is repaired, and neither would ever rest.
+/// Another controller may undo each repair at once, and neither would ever stop.
 #[derive(Debug, Default)]
-pub(super) struct Paces(HashMap<String, Instant>);
+pub(super) struct WakeRates(HashMap<String, Instant>);
 
-impl Paces {
+impl WakeRates {
     /// Takes those out of `pending` that are woken now.
     pub(super) fn take_due(&mut self, pending: &mut BTreeSet<String>, now: Instant) -> Vec<String> {
         self.0.retain(|_, spent| *spent > now);
         let mut due = Vec::new();
         pending.retain(|name| {
             let spent = self.0.entry(name.clone()).or_insert(now);
-            let waits = *spent > now + AHEAD;
+            let waits = *spent > now + BURST;
             if !waits {
-                *spent += PACE;
+                *spent += INTERVAL;
                 due.push(name.clone());
             }
             waits
@@ -154,12 +154,12 @@ mod tests {
     // applying.md 3.10
     #[test]
     fn a_revision_whose_objects_never_rest_is_woken_now_and_then() {
-        let (mut paces, start) = (Paces::default(), Instant::now());
+        let (mut rates, start) = (WakeRates::default(), Instant::now());
         let mut pending = BTreeSet::new();
         let mut woken = |name: &str, tenths: std::ops::Range<u32>| {
             let turns = tenths.map(|tenth| {
                 pending.insert(name.to_owned());
-                let due = paces.take_due(&mut pending, start + Duration::from_millis(100) * tenth);
+                let due = rates.take_due(&mut pending, start + Duration::from_millis(100) * tenth);
                 due.iter().filter(|due| *due == name).count()
             });
             turns.sum::<usize>()
@@ -170,6 +170,6 @@ mod tests {
         assert_eq!(woken("another", 700..710), 10);
         assert_eq!(woken("busy", 7000..7050), 50, "it has rested");
         assert_eq!(woken("another", 20_000..20_001), 1);
-        assert!(paces.0.len() <= 2);
+        assert!(rates.0.len() <= 2);
     }
 }

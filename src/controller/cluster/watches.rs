@@ -31,7 +31,7 @@ use super::changes::of_tenants;
 use super::error::Sentence;
 use super::kinds::Kind;
 use super::shared::SharedWatches;
-use super::wake::{CLIMB_AFTER, Mode, News, Paces, Pause, Task, Wake, is_refusal, lock};
+use super::wake::{CLIMB_AFTER, Mode, News, Pause, Task, Wake, WakeRates, is_refusal, lock};
 use super::{FIRST_LIST, version};
 use crate::backoff::WatchDelays;
 
@@ -135,12 +135,12 @@ impl Watches {
         let wake = Arc::<Wake>::default();
         let gathering = Arc::downgrade(&wake);
         tokio::spawn(async move {
-            let (mut paces, mut pending) = (Paces::default(), BTreeSet::new());
+            let (mut rates, mut pending) = (WakeRates::default(), BTreeSet::new());
             while let Some(wake) = gathering.upgrade() {
                 // The wait is bounded, so that a dropped owner is noticed.
                 let _ = tokio::time::timeout(Duration::from_secs(1), wake.notify.notified()).await;
                 pending.append(&mut wake.take());
-                for name in paces.take_due(&mut pending, Instant::now()) {
+                for name in rates.take_due(&mut pending, Instant::now()) {
                     if sender.send(name).await.is_err() {
                         return;
                     }

@@ -281,11 +281,11 @@ impl RegistryCredentials {
             async move {
                 tokio::time::sleep(pause).await;
                 let look = tokio::task::spawn_blocking(move || Stamp::of(puller.config()));
-                Some((look.await.ok()?, FILES_INTERVAL))
+                Some((look.await.ok(), FILES_INTERVAL))
             }
         });
         let mut before = None;
-        let changes = stamps.filter_map(move |stamp| {
+        let changes = stamps.filter_map(ready).filter_map(move |stamp| {
             let differs = before.as_ref().is_some_and(|before| *before != stamp);
             before = Some(stamp);
             ready(differs.then_some(Change::Files))

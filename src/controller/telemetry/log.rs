@@ -1,5 +1,10 @@
 //! Log lines on stderr.
 
+#[cfg(test)]
+use std::io;
+#[cfg(test)]
+use std::sync::{Arc, Mutex};
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::TryInitError;
 
@@ -22,4 +27,21 @@ pub fn init_logging(json: bool, directives: &str) -> Result<(), TryInitError> {
     }
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     builder.with_ansi(color).finish().try_init()
+}
+
+/// What a test has logged.
+#[cfg(test)]
+#[derive(Clone, Default)]
+pub(crate) struct Log(pub(crate) Arc<Mutex<Vec<u8>>>);
+
+#[cfg(test)]
+impl io::Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -35,6 +35,8 @@ use work::Work;
 
 pub use cache::measure_caches;
 pub use listeners::CertificateKind;
+#[cfg(test)]
+pub(crate) use log::Log;
 pub use log::init_logging;
 pub use registered::Description;
 pub use work::ReconcileResult;

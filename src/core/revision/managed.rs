@@ -52,10 +52,11 @@ pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
 /// the revision released the object, and nobody else would remove them.
 ///
 /// A `ClusterRole` that aggregates others is applied without `rules`, which belong to the
-/// aggregation controller, and a CRD without a placeholder for a CA. A Secret is applied with `stringData`
-/// as `data`, which the API server makes of it: a key that a later version drops would stay in `data`
-/// otherwise. A `ServiceAccount` keeps the pull secrets that others have added. `blockOwnerDeletion` is
-/// false, so that the service account that applies it needs no right on our finalizers.
+/// aggregation controller, and a CRD without a CA that is not a certificate. A Secret is applied with
+/// `stringData` as `data`, which the API server makes of it: a key that a later version drops would stay
+/// in `data` otherwise. A `ServiceAccount` keeps the pull secrets that others have added.
+/// `blockOwnerDeletion` is false, so that the service account that applies it needs no right on our
+/// finalizers.
 ///
 /// Source: applying.md 3.6.
 pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Object>) -> Object {
