@@ -23,6 +23,6 @@ rust=$(rustc --print sysroot)
 go=$(go env GOROOT)
 kept=(HOME="$folder/home" PATH="$rust/bin:$go/bin:$folder/bin" LANG=C.UTF-8)
 while IFS= read -r name; do kept+=("$name=${!name}"); done < <(
-  compgen -e | grep -iE '^(https?_proxy|no_proxy|ssl_cert_file|ssl_cert_dir|goproxy|gosumdb|goflags|tmpdir|cargo_(term|http|net)_.*|no_color)$'
+  compgen -e | grep -iE '^(https?_proxy|no_proxy|ssl_cert_file|ssl_cert_dir|goproxy|gosumdb|goflags|tmpdir|cargo_(incremental|(term|http|net)_.*)|no_color)$'
 )
 exec env -i "${kept[@]}" "$@"
