@@ -43,21 +43,30 @@ const KINDS: &[(&str, &str, &[Field], Fate)] = &[
     (RBAC, "ClusterRoleBinding", &[("/roleRef", "")], Fate::Replaced),
     ("", "ConfigMap", &[], Fate::ReplacedUnlessFilled),
     ("", "Secret", &[("/type", "Opaque")], Fate::ReplacedUnlessFilled),
-    ("", "Service", &[("/spec/clusterIP", FILLED), ("/spec/ipFamilies/0", FILLED)], Fate::Replaced),
+    ("", "Service", &[
+        ("/spec/clusterIP", FILLED), ("/spec/ipFamilies/0", FILLED), ("/spec/loadBalancerClass", FILLED),
+    ], Fate::Replaced),
+    ("", "ResourceQuota", &[("/spec/scopes", "")], Fate::Replaced),
     ("apps", "Deployment", &[("/spec/selector", "")], Fate::Replaced),
     ("apps", "DaemonSet", &[("/spec/selector", "")], Fate::Replaced),
+    ("apps", "ReplicaSet", &[("/spec/selector", "")], Fate::Replaced),
     ("apps", "StatefulSet", &[
         ("/spec/selector", ""), ("/spec/serviceName", ""), ("/spec/podManagementPolicy", "OrderedReady"),
         ("/spec/volumeClaimTemplates", FILLED),
     ], Fate::ReplacedUnlessClaimed),
     ("batch", "Job", &[
         ("/spec/template", FILLED), ("/spec/selector", FILLED), ("/spec/completions", FILLED),
-        ("/spec/completionMode", "NonIndexed"),
+        ("/spec/completionMode", "NonIndexed"), ("/spec/podFailurePolicy", FILLED),
+        ("/spec/successPolicy", ""), ("/spec/backoffLimitPerIndex", ""), ("/spec/managedBy", ""),
     ], Fate::Replaced),
+    ("networking.k8s.io", "IngressClass", &[("/spec/controller", "")], Fate::Replaced),
+    ("node.k8s.io", "RuntimeClass", &[("/handler", "")], Fate::Replaced),
+    ("discovery.k8s.io", "EndpointSlice", &[("/addressType", "")], Fate::Replaced),
     ("storage.k8s.io", "StorageClass", &[
         ("/provisioner", ""), ("/parameters", ""), ("/reclaimPolicy", "Delete"),
         ("/volumeBindingMode", "Immediate"),
     ], Fate::Replaced),
+    ("storage.k8s.io", "VolumeAttributesClass", &[("/driverName", ""), ("/parameters", "")], Fate::Replaced),
     ("storage.k8s.io", "CSIDriver", &[
         ("/spec/attachRequired", FILLED), ("/spec/volumeLifecycleModes", FILLED),
     ], Fate::Replaced),
@@ -67,7 +76,12 @@ const KINDS: &[(&str, &str, &[Field], Fate)] = &[
     ("", "PersistentVolumeClaim", &[
         ("/spec/accessModes", ""), ("/spec/storageClassName", FILLED), ("/spec/volumeMode", "Filesystem"),
         ("/spec/volumeName", FILLED), ("/spec/selector", ""), ("/spec/dataSource", FILLED),
+        ("/spec/dataSourceRef", FILLED),
     ], Fate::Kept("its data goes with it: save that first")),
+    ("", "PersistentVolume", &[
+        ("/spec/csi", FILLED), ("/spec/nfs", FILLED), ("/spec/hostPath", FILLED), ("/spec/local", FILLED),
+        ("/spec/iscsi", FILLED), ("/spec/fc", FILLED), ("/spec/volumeMode", "Filesystem"),
+    ], Fate::Kept("its data may go with it: save that first")),
     ("apiextensions.k8s.io", "CustomResourceDefinition", &[
         ("/spec/group", ""), ("/spec/scope", ""), ("/spec/names/kind", ""), ("/spec/names/plural", ""),
     ], Fate::Kept("all objects of it go with it: save them first")),
