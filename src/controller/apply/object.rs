@@ -106,7 +106,9 @@ impl Observed<'_> {
     async fn is_valid_anew(&self) -> bool {
         let desired = desired_object(&self.wanted.object, &self.revision.owner, None);
         let answer = self.endpoint.create(&desired, true).await;
-        matches!(answer, Err(kube::Error::Api(status)) if status.reason == "AlreadyExists")
+        let Err(kube::Error::Api(status)) = answer else { return false };
+        status.reason == "AlreadyExists"
+            || (status.code == 403 && is_counted_twice(&status.message))
     }
 
     /// Asks whether the API server would take the object from its own manager: whoever has written
@@ -310,6 +312,18 @@ impl Observed<'_> {
     }
 }
 
+/// Says whether a new object is refused only by quotas that are just full and count the one that is
+/// there. They are asked after everything else. Of a Service they may count more than it has now.
+fn is_counted_twice(refusal: &str) -> bool {
+    let counted = || {
+        let (_, exceeded) = refusal.split_once("exceeded quota: ")?;
+        let (requested, numbers) = exceeded.rsplit_once(", used: ")?;
+        let (used, limited) = numbers.split_once(", limited: ")?;
+        Some(used == limited && !requested.contains("services."))
+    };
+    counted().unwrap_or(false)
+}
+
 fn refused_fields<'a>(err: &'a kube::Error) -> Vec<RefusedField<'a>> {
     let refused = |it: &'a StatusCause| RefusedField {
         field: &it.field,
@@ -344,5 +358,36 @@ fn is_no_verdict(err: &kube::Error) -> bool {
             status.code == 409 || status.message.contains("does not support dry run")
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    // applying.md 3.6
+    #[rstest]
+    #[case::full(
+        "exceeded quota: q, requested: secrets=1, used: secrets=5, limited: secrets=5",
+        true
+    )]
+    #[case::lowered(
+        "exceeded quota: q, requested: secrets=1, used: secrets=6, limited: secrets=5",
+        false
+    )]
+    #[case::ports(
+        "exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=2, limited: \
+         services.nodeports=2",
+        false
+    )]
+    #[case::else_refused("admission webhook \"w\" denied the request", false)]
+    fn what_a_full_quota_counts_already_may_be_made_anew(
+        #[case] refusal: &str,
+        #[case] want: bool,
+    ) {
+        let text = format!("secrets \"s\" is forbidden: {refusal}");
+        assert_eq!(is_counted_twice(&text), want);
     }
 }

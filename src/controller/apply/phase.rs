@@ -463,17 +463,23 @@ mod tests {
 
     /// An applier of revision `u` on a cluster that has at most this `ConfigMap`, and takes no write.
     fn applier(live: Option<Value>) -> Applier {
-        let kinds = json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{
-            "name": "configmaps", "singularName": "configmap", "namespaced": true,
-            "kind": "ConfigMap", "verbs": ["get"]}]});
-        let client = answering(move |request| {
+        applier_of(answering(move |request| {
             assert_eq!(request.method(), Method::GET, "nothing is written");
             match (request.uri().path(), &live) {
-                ("/api/v1", _) => (200, kinds.clone()),
+                ("/api/v1", _) => (200, kinds()),
                 (_, Some(live)) => (200, live.clone()),
                 (_, None) => refusal(404),
             }
-        });
+        }))
+    }
+
+    fn kinds() -> Value {
+        json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{
+            "name": "configmaps", "singularName": "configmap", "namespaced": true,
+            "kind": "ConfigMap", "verbs": ["get"]}]})
+    }
+
+    fn applier_of(client: Client) -> Applier {
         let owner = RevisionOwner {
             name: "e-1".to_owned(),
             uid: "u".to_owned(),
@@ -583,5 +589,47 @@ mod tests {
         let phase = phase(CollisionProtection::Prevent);
         let error = applier.observe_phase(0, &phase).await.unwrap_err();
         assert!(matches!(error, ApplyError::Collisions { .. }), "{error}");
+    }
+
+    // applying.md 3.6: the place of the old object is free when the new one is made
+    #[rstest]
+    #[case::full(3, true)]
+    #[case::too_full(4, false)]
+    #[tokio::test]
+    async fn an_object_with_a_fixed_field_is_replaced_under_a_full_quota(
+        #[case] used: u32,
+        #[case] want: bool,
+    ) {
+        let mut frozen = live(Some("u"), false);
+        frozen["immutable"] = true.into();
+        frozen["data"] = json!({"a": "old"});
+        let refused = |code: u16, message: &str| {
+            let message = format!("configmaps \"c\" is {message}");
+            (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))
+        };
+        let quota = format!(
+            "forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps={used}, \
+             limited: configmaps=3"
+        );
+        let written = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&written);
+        let client = answering(move |request| {
+            let is_dry = request.uri().query().is_some_and(|query| query.contains("dryRun=All"));
+            match *request.method() {
+                Method::GET if request.uri().path() == "/api/v1" => return (200, kinds()),
+                Method::GET => return (200, frozen.clone()),
+                Method::PATCH => return refused(422, "invalid: data: field is immutable"),
+                Method::POST if is_dry => return refused(403, &quota),
+                _ => {}
+            }
+            count.fetch_add(1, Ordering::Relaxed);
+            (200, request.body().clone())
+        });
+        let existence = Existence::new(client.clone(), true);
+        let applier = Applier { existence, ..applier_of(client) };
+        let ended = applier.apply_phase(0, &phase(CollisionProtection::Prevent)).await;
+        assert_eq!(ended.is_ok_and(|report| report.wrote), want);
+        // It is deleted and made again.
+        assert_eq!(written.load(Ordering::Relaxed), if want { 2 } else { 0 });
     }
 }
