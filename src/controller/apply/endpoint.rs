@@ -72,10 +72,21 @@ impl Endpoint {
     }
 
     pub(super) async fn get(&self, name: &str) -> Result<Option<Object>, kube::Error> {
+        match self.get_installed(name).await {
+            Err(err) if code(&err) == 404 => Ok(None),
+            answer => answer,
+        }
+    }
+
+    /// The same, but fails if the kind is no longer served in this version: the object may exist in
+    /// another one.
+    pub(super) async fn get_installed(&self, name: &str) -> Result<Option<Object>, kube::Error> {
         let request = self.request.get(name, &GetParams::default());
         match self.send(request).await {
             Ok(object) => Ok(Some(object)),
-            Err(err) if code(&err) == 404 => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
+                Ok(None)
+            }
             Err(err) => Err(err),
         }
     }

@@ -9,7 +9,7 @@ use kube::{Client, Resource as _};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{annotation, label};
 use olm_core::crd_safety::Resource;
-use olm_core::object::Object;
+use olm_core::object::{Identity, Object};
 use olm_core::revision::{
     Removal, controller, orphaned, released, removal, removal_kinds, retained,
 };
@@ -104,7 +104,7 @@ impl Remover {
             // A kind that is not served has no objects.
             let Some(endpoint) = endpoint else { return Ok(End::Gone) };
             let removed = self.remove_one(uid, content.name(), &endpoint).await;
-            removed.map_err(|err| (content.identity(), err))
+            removed.map_err(|err| self.failed(content, err))
         });
         let answers = join_bounded(removals.collect()).await;
         let mut removed = Removed::default();
@@ -157,10 +157,19 @@ impl Remover {
                 let parts = let_go(&orphaned(&live, uid));
                 Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
             });
-            let failed = |err| ApplyError::of("releasing", vec![(content.identity(), err)]);
+            let failed = |err| ApplyError::of("releasing", vec![self.failed(content, err)]);
             released.await.map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Names the object of a failure. If its kind is no longer served where it was, it is looked up
+    /// anew the next time.
+    fn failed(&self, content: &Object, err: kube::Error) -> (Identity, kube::Error) {
+        if code(&err) == 404 {
+            self.kinds.forget_group(content.group());
+        }
+        (content.identity(), err)
     }
 
     /// Lists what carries the label of an extension, as far as the account may list it.
@@ -218,7 +227,7 @@ impl Remover {
         name: &str,
         endpoint: &Endpoint,
     ) -> Result<End, kube::Error> {
-        let mut live = endpoint.get(name).await?;
+        let mut live = endpoint.get_installed(name).await?;
         for _ in 0..MAX_ATTEMPTS {
             let answer = match (removal(live.as_ref(), uid), &live) {
                 (Removal::Gone, _) | (_, None) => return Ok(End::Gone),
@@ -243,7 +252,7 @@ impl Remover {
                 Err(err) if matches!(code(&err), 404 | 409) => {}
                 Err(err) => return Err(err),
             }
-            live = endpoint.get(name).await?;
+            live = endpoint.get_installed(name).await?;
         }
         Ok(live.map_or(End::Gone, End::Remains))
     }
@@ -365,7 +374,7 @@ async fn rewrite<F: Future<Output = Result<Option<(Object, Parts)>, kube::Error>
 ) -> Result<Option<Object>, kube::Error> {
     let mut attempt = 1;
     loop {
-        let Some(live) = endpoint.get(name).await? else { return Ok(None) };
+        let Some(live) = endpoint.get_installed(name).await? else { return Ok(None) };
         let Some((live, parts)) = change(live).await? else { return Ok(None) };
         match endpoint.replace(&live, &parts).await {
             Ok(_) => return Ok(Some(live)),
@@ -465,7 +474,7 @@ fn with_finalizers(object: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use rstest::rstest;
 
@@ -494,6 +503,54 @@ mod tests {
         let left = remover.remove("u", &monitors.each_ref()).await.unwrap().remaining;
         assert!(left.is_empty());
         assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+
+    // applying.md 3.9: the cluster may have been updated since the kind was looked up
+    #[tokio::test]
+    async fn an_object_is_not_gone_because_its_version_is_no_longer_served() {
+        let updated = Arc::new(AtomicBool::new(false));
+        let is_updated = Arc::clone(&updated);
+        let client = answering(move |request| {
+            let served = if is_updated.load(Ordering::Relaxed) { "v1" } else { "v1beta1" };
+            let path = request.uri().path();
+            if path == "/apis" {
+                let version =
+                    json!({"groupVersion": format!("policy/{served}"), "version": served});
+                let group =
+                    json!({"name": "policy", "versions": [version], "preferredVersion": version});
+                return (200, json!({"kind": "APIGroupList", "groups": [group]}));
+            }
+            if path == format!("/apis/policy/{served}") {
+                let kind = json!({"name": "poddisruptionbudgets", "singularName": "", "verbs": [],
+                    "namespaced": true, "kind": "PodDisruptionBudget"});
+                return (
+                    200,
+                    json!({"kind": "APIResourceList", "resources": [kind],
+                    "groupVersion": format!("policy/{served}")}),
+                );
+            }
+            if path.starts_with(&format!("/apis/policy/{served}/")) {
+                let owner = json!({"kind": "ClusterObjectSet", "name": "e-1", "uid": "u",
+                    "apiVersion": "olm.operatorframework.io/v1", "controller": true});
+                return (
+                    200,
+                    json!({"apiVersion": format!("policy/{served}"),
+                    "kind": "PodDisruptionBudget", "metadata": {"namespace": "n", "name": "a",
+                    "uid": "a", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                    "ownerReferences": [owner]}}),
+                );
+            }
+            (404, json!("404 page not found"))
+        });
+        let kinds = Arc::new(Kinds::new(client.clone()));
+        let remover = Remover { client, kinds, crds: Crds::Removed };
+        let object = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
+            "metadata": {"namespace": "n", "name": "a"}});
+        let object = Object::from_value(object).unwrap();
+        assert_eq!(remover.remove("u", &[&object]).await.unwrap().remaining.len(), 1);
+        updated.store(true, Ordering::Relaxed);
+        remover.remove("u", &[&object]).await.unwrap_err();
+        assert_eq!(remover.remove("u", &[&object]).await.unwrap().remaining.len(), 1);
     }
 
     // applying.md 3.9
