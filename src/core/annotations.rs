@@ -1,13 +1,17 @@
-//! Which policy annotations an object of a kind may carry.
+//! Which policy annotations an object of a kind may carry, and how they are read.
 //!
-//! An unknown key may be one that protects data, so it is never ignored (applying.md 10).
+//! An unknown key may be one that protects data, so it is never ignored (applying.md 10). Unknown
+//! values are refused, never replaced by a default.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::str::FromStr;
 
 use itertools::Itertools as _;
 use olm_api::keys::policy;
 
-use crate::error::quote;
+use crate::error::{Chain, quote};
 use crate::uninstall;
 
 /// Begins the message of a removal that waits for an annotation to be corrected.
@@ -56,6 +60,114 @@ impl Carrier {
             Self::ObjectSet => "clusterobjectset",
         }
     }
+
+    /// Returns what is not done while an annotation cannot be followed.
+    fn stands_still(self) -> &'static str {
+        match self {
+            Self::Extension | Self::ObjectSet => "nothing is reconciled",
+            Self::Catalog => "no newer content is served",
+        }
+    }
+}
+
+/// An annotation that cannot be followed; nothing is changed until it can.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// It asks for what is not known, or not done.
+    #[error("{_0}: remove it; {} until then", _1.stands_still())]
+    Key(UnsupportedKey, Carrier),
+    /// Its value is not one of those that are known.
+    #[error("annotation {annotation} is invalid")]
+    Value { annotation: &'static str, source: ValueError },
+    /// Upgrades of CRDs are let pass for no reason.
+    #[error(
+        "annotation {} requires annotation {}",
+        policy::CRD_SAFETY_ALLOW,
+        policy::CRD_SAFETY_REASON
+    )]
+    NoReason,
+    /// Several cannot be followed.
+    #[error("{}", _0.iter().map(|it| Chain(it)).join("; "))]
+    Several(Vec<Self>),
+}
+
+/// Why the value of an annotation is not one of those that are known.
+pub type ValueError = Box<dyn Error + Send + Sync>;
+
+/// The value of an annotation is not one of a few words.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown value {}: must be {must_be}", quote(found))]
+struct UnknownWord {
+    found: String,
+    must_be: Cow<'static, str>,
+}
+
+/// The annotations of an object that are read one after the other.
+pub(crate) struct Reader<'a> {
+    annotations: &'a BTreeMap<String, String>,
+    /// What cannot be followed of those that were read.
+    wrong: Vec<PolicyError>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn of(carrier: Carrier, annotations: &'a BTreeMap<String, String>) -> Self {
+        let unsupported = unsupported_keys(carrier, annotations);
+        Self { annotations, wrong: unsupported.map(|it| PolicyError::Key(it, carrier)).collect() }
+    }
+
+    pub(crate) fn read<T>(
+        &mut self,
+        annotation: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, ValueError>,
+    ) -> Option<T> {
+        let read = parse(self.annotations.get(annotation)?);
+        read.map_err(|source| self.refuse(PolicyError::Value { annotation, source })).ok()
+    }
+
+    /// Reads an annotation that has one of two words: whether it is the first.
+    pub(crate) fn switch(
+        &mut self,
+        annotation: &'static str,
+        [on, off]: [&'static str; 2],
+    ) -> Option<bool> {
+        self.read(annotation, |text| {
+            let known = [on, off].contains(&text).then_some(text == on);
+            one_of(text, known, format!("{on} or {off}"))
+        })
+    }
+
+    /// Reads an annotation that has one of a few words.
+    pub(crate) fn word<T: FromStr>(
+        &mut self,
+        annotation: &'static str,
+        must_be: &'static str,
+    ) -> Option<T> {
+        self.read(annotation, |text| one_of(text, text.parse().ok(), must_be))
+    }
+
+    pub(crate) fn paused(&mut self) -> bool {
+        self.word(policy::PAUSED, "true or false").unwrap_or(false)
+    }
+
+    pub(crate) fn refuse(&mut self, wrong: PolicyError) {
+        self.wrong.push(wrong);
+    }
+
+    /// Returns what was read, if nothing was wrong; otherwise all that was.
+    pub(crate) fn end<T>(mut self, read: T) -> Result<T, PolicyError> {
+        if self.wrong.len() > 1 {
+            return Err(PolicyError::Several(self.wrong));
+        }
+        self.wrong.pop().map_or(Ok(read), Err)
+    }
+}
+
+pub(crate) fn one_of<T>(
+    text: &str,
+    read: Option<T>,
+    must_be: impl Into<Cow<'static, str>>,
+) -> Result<T, ValueError> {
+    read.ok_or_else(|| UnknownWord { found: text.to_owned(), must_be: must_be.into() }.into())
 }
 
 /// A policy annotation that would be ignored.
@@ -91,12 +203,14 @@ pub fn unsupported_keys(
     unknown.chain(uninstall::check_annotation(annotations).err().map(UnsupportedKey::Uninstall))
 }
 
-/// Fails on the first of the annotations that are not supported on a kind.
-pub fn check_keys(
-    carrier: Carrier,
-    annotations: &BTreeMap<String, String>,
-) -> Result<(), UnsupportedKey> {
-    unsupported_keys(carrier, annotations).next().map_or(Ok(()), Err)
+/// Returns whether the annotations of a ClusterObjectSet ask for a pause.
+///
+/// # Errors
+/// Names all of them that cannot be followed.
+pub fn paused(annotations: &BTreeMap<String, String>) -> Result<bool, PolicyError> {
+    let mut reader = Reader::of(Carrier::ObjectSet, annotations);
+    let paused = reader.paused();
+    reader.end(paused)
 }
 
 /// Returns why nothing of the object `name` is removed, and what to do, if its annotations ask for
@@ -141,11 +255,28 @@ mod tests {
                 "ClusterCatalog" => Carrier::Catalog,
                 _ => Carrier::ObjectSet,
             };
-            let got = check_keys(carrier, &annotations(key)).err().map(|error| error.to_string());
+            let got = unsupported_keys(carrier, &annotations(key)).next().map(|it| it.to_string());
             let want =
                 unknown.map(|it| format!("annotation \"{}{it}\" is unknown", policy::PREFIX));
             assert_eq!(got, want);
         }
+    }
+
+    // applying.md 10
+    #[test]
+    fn a_pause_of_a_cluster_object_set_is_true_or_false() {
+        let paused = |word: Option<&str>| {
+            let annotation = word.map(|word| (policy::PAUSED.to_owned(), word.to_owned()));
+            super::paused(&annotation.into_iter().collect()).ok()
+        };
+        assert_eq!(
+            [None, Some("false"), Some("true"), Some("True")].map(paused),
+            [Some(false), Some(false), Some(true), None]
+        );
+        let both = [policy::PAUSED, policy::FORCE].into_iter().flat_map(annotations);
+        let text = super::paused(&both.collect()).unwrap_err().to_string();
+        let [force, paused] = [policy::FORCE, policy::PAUSED].map(|key| text.find(key).unwrap());
+        assert!(force < paused, "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use olm_api::conditions::Reason;
 use olm_api::keys;
-use olm_core::catalog::hold::CatalogPolicyError;
+use olm_core::annotations::PolicyError;
 use olm_core::catalog::template::TemplateError;
 use olm_core::error::{Classify, Disposition, quote};
 use olm_image::{PullError, ReferenceError};
@@ -20,7 +20,7 @@ pub enum CatalogError {
     #[error("source catalog content")]
     Reference(#[source] ReferenceError),
     #[error(transparent)]
-    Policy(#[from] CatalogPolicyError),
+    Policy(#[from] PolicyError),
     #[error(transparent)]
     Template(#[from] TemplateError),
     #[error(

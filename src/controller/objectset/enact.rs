@@ -9,9 +9,8 @@ use kube::{Api, Client, ResourceExt};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label, manager};
 use olm_cluster::{Content, ResolvedObject, ResolvedPhase, read_secrets, resolve};
-use olm_core::annotations::{Carrier, check_keys, is_paused};
+use olm_core::annotations::{is_paused, paused};
 use olm_core::error::Chain;
-use olm_core::extension::{PolicyError, paused};
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
@@ -192,10 +191,8 @@ impl Attempt<'_> {
     /// Returns the client of the account of the revision, if it may be applied at all.
     async fn admit(&self, account: &Account) -> Result<Client, ObjectSetError> {
         let Self { ctx, set, .. } = *self;
-        let annotations = set.annotations();
-        let checked = check_keys(Carrier::ObjectSet, annotations).map_err(PolicyError::Key);
-        let checked = checked.and_then(|()| paused(annotations));
-        checked.map_err(|error| ObjectSetError::Blocked(Chain(&error).to_string()))?;
+        paused(set.annotations())
+            .map_err(|error| ObjectSetError::Blocked(Chain(&error).to_string()))?;
         ctx.settings.guard.admit(Policy::ObjectSet, was_read(set)).await?;
         if !ctx.seen.has_account(account).await {
             require(&ctx.client, account).await?;

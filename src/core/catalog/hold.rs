@@ -12,7 +12,7 @@ use olm_api::keys::policy;
 
 use super::diff::PackageDiff;
 use super::named::{named, short};
-use crate::annotations::{Carrier, UnsupportedKey, check_keys};
+use crate::annotations::{Carrier, PolicyError, Reader, ValueError, one_of};
 use crate::error::quote;
 
 /// What the annotations of a ClusterCatalog specify for newer content.
@@ -22,20 +22,6 @@ pub struct CatalogPolicy {
     minimum_age: Option<SignedDuration>,
     quarantine: bool,
     accepted: Option<String>,
-}
-
-/// An annotation of a ClusterCatalog that cannot be followed; what is served stays until it can.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CatalogPolicyError {
-    /// It asks for what is not known.
-    #[error("{_0}: remove it, no newer content is served until then")]
-    Key(UnsupportedKey),
-    /// Its value is not one of those that are known.
-    #[error(
-        "annotation {annotation} is invalid: unknown value {}: must be {must_be}",
-        quote(found)
-    )]
-    Value { annotation: &'static str, found: String, must_be: String },
 }
 
 /// Why newer content is not served.
@@ -51,14 +37,18 @@ pub enum Hold {
 
 impl CatalogPolicy {
     /// Reads the annotations of a ClusterCatalog.
-    pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, CatalogPolicyError> {
-        check_keys(Carrier::Catalog, annotations).map_err(CatalogPolicyError::Key)?;
-        Ok(Self {
-            paused: word(annotations, policy::PAUSED, ["true", "false"])?,
-            minimum_age: minimum_age(annotations)?,
-            quarantine: word(annotations, policy::QUARANTINE, ["Suspicious", "None"])?,
+    ///
+    /// # Errors
+    /// Names all of them that cannot be followed; what is served stays until they can.
+    pub fn of(annotations: &BTreeMap<String, String>) -> Result<Self, PolicyError> {
+        let mut reader = Reader::of(Carrier::Catalog, annotations);
+        let policy = Self {
+            paused: reader.paused(),
+            minimum_age: reader.read(policy::MINIMUM_AGE, minimum_age),
+            quarantine: reader.switch(policy::QUARANTINE, ["Suspicious", "None"]).unwrap_or(false),
             accepted: annotations.get(policy::ACCEPT_IMAGE).cloned(),
-        })
+        };
+        reader.end(policy)
     }
 
     /// Returns whether content that waits for its minimum age keeps waiting when newer content is
@@ -168,49 +158,25 @@ impl Hold {
     }
 }
 
-/// Reads an annotation that is one of two words; says whether it is the first.
-fn word(
-    annotations: &BTreeMap<String, String>,
-    annotation: &'static str,
-    words: [&str; 2],
-) -> Result<bool, CatalogPolicyError> {
-    match annotations.get(annotation).map(String::as_str) {
-        None => Ok(false),
-        Some(found) if words.contains(&found) => Ok(found == words[0]),
-        Some(found) => Err(CatalogPolicyError::Value {
-            annotation,
-            found: found.to_owned(),
-            must_be: words.join(" or "),
-        }),
-    }
-}
-
-fn minimum_age(
-    annotations: &BTreeMap<String, String>,
-) -> Result<Option<SignedDuration>, CatalogPolicyError> {
-    let Some(found) = annotations.get(policy::MINIMUM_AGE) else { return Ok(None) };
+fn minimum_age(text: &str) -> Result<SignedDuration, ValueError> {
     let days = SpanRelativeTo::days_are_24_hours();
-    let span = found.parse::<Span>().ok();
+    let span = text.parse::<Span>().ok();
     let age = span.and_then(|span| span.to_duration(days).ok()).filter(SignedDuration::is_positive);
-    let invalid = || CatalogPolicyError::Value {
-        annotation: policy::MINIMUM_AGE,
-        found: found.clone(),
-        must_be: "a duration, for example 48h or 7d".to_owned(),
-    };
-    age.map(Some).ok_or_else(invalid)
+    one_of(text, age, "a duration, for example 48h or 7d")
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::diff::{HeadMove, ImageChange};
     use super::*;
+    use crate::error::Chain;
     use crate::fixture::cases;
 
     const CASES: &str = include_str!("../testdata/catalog/cases.yaml");
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
-    fn of(annotations: &[(&str, &str)]) -> Result<CatalogPolicy, CatalogPolicyError> {
+    fn of(annotations: &[(&str, &str)]) -> Result<CatalogPolicy, PolicyError> {
         let pairs = annotations.iter();
         CatalogPolicy::of(&pairs.map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
@@ -233,7 +199,7 @@ mod tests {
     #[test]
     fn unknown_values_are_refused() {
         for (annotation, value) in cases::<(&str, &str)>(CASES, "unknown_values_are_refused") {
-            let error = of(&[(annotation, value)]).unwrap_err().to_string();
+            let error = Chain(&of(&[(annotation, value)]).unwrap_err()).to_string();
             let want =
                 format!("annotation {annotation} is invalid: unknown value \"{value}\": must be");
             assert!(error.starts_with(&want), "{error}");
@@ -245,9 +211,12 @@ mod tests {
         let misspelt = "policy.olm.operatorframework.io/quarantne";
         assert_eq!(
             of(&[(misspelt, "Suspicious")]).unwrap_err().to_string(),
-            "annotation \"policy.olm.operatorframework.io/quarantne\" is unknown: remove it, no \
+            "annotation \"policy.olm.operatorframework.io/quarantne\" is unknown: remove it; no \
              newer content is served until then"
         );
+        let several = [(misspelt, "x"), (policy::PAUSED, "x"), (policy::MINIMUM_AGE, "x")];
+        let text = Chain(&of(&several).unwrap_err()).to_string();
+        assert_eq!(text.matches("annotation ").count(), 3, "{text}");
         assert!(of(&[(policy::PULL_SECRET, "a"), ("example.com/quarantne", "b")]).is_ok());
     }
 

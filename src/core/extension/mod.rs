@@ -33,9 +33,7 @@ pub use desired::{RevisionSource, desired, forced_step};
 pub use known_catalog::KnownCatalog;
 pub use left::{Left, left_version};
 pub use lift::{Lift, LiftStep, counting};
-pub use policy::{
-    CatalogMove, Defaults, PermissionIncrease, Policy, PolicyError, ValueError, paused,
-};
+pub use policy::{CatalogMove, Defaults, PermissionIncrease, Policy};
 pub use rendering::{Extras, Rendering};
 pub use rollback::{Return, RollbackError, going_back, reverted};
 pub use rollout::{Rollout, Unfinished, newest_known, under_way};

@@ -2,20 +2,17 @@
 //!
 //! Unknown values are refused, never replaced by a default (applying.md 10).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use itertools::Itertools as _;
 use olm_api::keys::policy;
 
 use super::approval::{Approval, Demand};
-use super::window::{WindowError, Windows};
-use crate::annotations::{Carrier, UnsupportedKey, unsupported_keys};
-use crate::crd_safety::{WaiverError, Waivers};
-use crate::error::{Chain, quote};
+use super::window::Windows;
+use crate::annotations::{Carrier, PolicyError, Reader, ValueError, one_of};
+use crate::crd_safety::Waivers;
+use crate::error::quote;
 use crate::render::Additions;
-use crate::resolve::{UnknownUpdatePolicy, UpdatePolicy};
+use crate::resolve::UpdatePolicy;
 use crate::revision::BundleRecord;
 use crate::version::{VersionRelease, VersionReleaseError};
 
@@ -87,45 +84,12 @@ pub enum CatalogMove {
     Hold,
 }
 
-/// An annotation that cannot be followed; nothing is changed until it can.
+/// The value of an annotation is not a version.
 #[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// It asks for what is not known, or not done.
-    #[error("{_0}: remove it; nothing is reconciled until then")]
-    Key(UnsupportedKey),
-    /// Its value is not one of those that are known.
-    #[error("annotation {annotation} is invalid")]
-    Value { annotation: &'static str, source: ValueError },
-    /// Upgrades of CRDs are let pass for no reason.
-    #[error(
-        "annotation {} requires annotation {}",
-        policy::CRD_SAFETY_ALLOW,
-        policy::CRD_SAFETY_REASON
-    )]
-    NoReason,
-    /// Several cannot be followed.
-    #[error("{}", _0.iter().map(|it| Chain(it)).join("; "))]
-    Several(Vec<Self>),
-}
-
-/// The value of an annotation is not one of those that are known.
-#[derive(Debug, thiserror::Error)]
-pub enum ValueError {
-    /// It is not an update policy.
-    #[error(transparent)]
-    Update(#[from] UnknownUpdatePolicy),
-    /// It is not one of a few words.
-    #[error("unknown value {}: must be {must_be}", quote(found))]
-    Word { found: String, must_be: Cow<'static, str> },
-    /// It is not a version.
-    #[error("{} is not a version", quote(found))]
-    Version { found: String, source: Box<VersionReleaseError> },
-    /// It is not a list of windows.
-    #[error(transparent)]
-    Window(#[from] WindowError),
-    /// It is not a list of waivers.
-    #[error(transparent)]
-    Waiver(#[from] WaiverError),
+#[error("{} is not a version", quote(found))]
+struct NotAVersion {
+    found: String,
+    source: VersionReleaseError,
 }
 
 impl Policy {
@@ -138,13 +102,12 @@ impl Policy {
         defaults: impl Into<Defaults>,
     ) -> Result<Self, PolicyError> {
         let defaults = defaults.into();
-        let unsupported = unsupported_keys(Carrier::Extension, annotations);
-        let mut reader = Reader { annotations, wrong: unsupported.map(PolicyError::Key).collect() };
+        let mut reader = Reader::of(Carrier::Extension, annotations);
         let upgrade = reader.read(policy::UPGRADE, |text| Ok(text.parse()?));
         let waivers = reader.read(policy::CRD_SAFETY_ALLOW, |text| Ok(Waivers::parse(text)?));
         let reason = annotations.get(policy::CRD_SAFETY_REASON);
         if waivers.is_some() && reason.is_none_or(|reason| reason.trim().is_empty()) {
-            reader.wrong.push(PolicyError::NoReason);
+            reader.refuse(PolicyError::NoReason);
         }
         let increase = reader.word(policy::PERMISSION_INCREASE, "Allow or RequireApproval");
         let moves = reader.word(policy::CATALOG_MOVE, "Allow or Hold");
@@ -160,7 +123,7 @@ impl Policy {
             permission_increase: increase.unwrap_or_default(),
             catalog_move: moves.unwrap_or_default(),
             waivers: waivers.unwrap_or_default(),
-            additions: reader.additions(&defaults.additions),
+            additions: additions(&mut reader, &defaults.additions),
         };
         reader.end(policy)
     }
@@ -197,60 +160,16 @@ impl Policy {
     }
 }
 
-/// Annotations that are read one after the other.
-struct Reader<'a> {
-    annotations: &'a BTreeMap<String, String>,
-    /// What cannot be followed of those that were read.
-    wrong: Vec<PolicyError>,
-}
-
-impl Reader<'_> {
-    fn read<T>(
-        &mut self,
-        annotation: &'static str,
-        parse: impl FnOnce(&str) -> Result<T, ValueError>,
-    ) -> Option<T> {
-        let read = parse(self.annotations.get(annotation)?);
-        let wrong = |source| PolicyError::Value { annotation, source };
-        read.map_err(|source| self.wrong.push(wrong(source))).ok()
-    }
-
-    /// Reads an annotation that has one of two words: whether it is the first.
-    fn switch(&mut self, annotation: &'static str, [on, off]: [&'static str; 2]) -> Option<bool> {
-        self.read(annotation, |text| {
-            let known = [on, off].contains(&text).then_some(text == on);
-            one_of(text, known, format!("{on} or {off}"))
-        })
-    }
-
-    /// Reads an annotation that has one of a few words.
-    fn word<T: FromStr>(&mut self, annotation: &'static str, must_be: &'static str) -> Option<T> {
-        self.read(annotation, |text| one_of(text, text.parse().ok(), must_be))
-    }
-
-    fn paused(&mut self) -> bool {
-        self.word(policy::PAUSED, "true or false").unwrap_or(false)
-    }
-
-    fn additions(&mut self, default: &Additions) -> Additions {
-        let proxy = self.switch(policy::CLUSTER_PROXY, ["Inject", "None"]);
-        let conditions = self.switch(policy::OPERATOR_CONDITIONS, ["Enabled", "Disabled"]);
-        let roles = self.word(policy::USER_ROLES, "none, create or aggregate");
-        let namespace = self.word(policy::CREATE_NAMESPACE, "true or false");
-        Additions {
-            cluster_proxy: proxy.unwrap_or(default.cluster_proxy),
-            operator_conditions: conditions.unwrap_or(default.operator_conditions),
-            user_roles: roles.unwrap_or(default.user_roles),
-            create_namespace: namespace.unwrap_or(default.create_namespace),
-        }
-    }
-
-    /// Returns what was read, if nothing was wrong.
-    fn end<T>(mut self, read: T) -> Result<T, PolicyError> {
-        if self.wrong.len() > 1 {
-            return Err(PolicyError::Several(self.wrong));
-        }
-        self.wrong.pop().map_or(Ok(read), Err)
+fn additions(reader: &mut Reader<'_>, default: &Additions) -> Additions {
+    let proxy = reader.switch(policy::CLUSTER_PROXY, ["Inject", "None"]);
+    let conditions = reader.switch(policy::OPERATOR_CONDITIONS, ["Enabled", "Disabled"]);
+    let roles = reader.word(policy::USER_ROLES, "none, create or aggregate");
+    let namespace = reader.word(policy::CREATE_NAMESPACE, "true or false");
+    Additions {
+        cluster_proxy: proxy.unwrap_or(default.cluster_proxy),
+        operator_conditions: conditions.unwrap_or(default.operator_conditions),
+        user_roles: roles.unwrap_or(default.user_roles),
+        create_namespace: namespace.unwrap_or(default.create_namespace),
     }
 }
 
@@ -281,27 +200,9 @@ fn is_digest(text: &str, algorithm: &str, length: usize) -> bool {
     })
 }
 
-/// Returns whether the annotations ask for a pause.
-///
-/// # Errors
-/// Fails on any other word than true and false.
-pub fn paused(annotations: &BTreeMap<String, String>) -> Result<bool, PolicyError> {
-    let mut reader = Reader { annotations, wrong: Vec::new() };
-    let paused = reader.paused();
-    reader.end(paused)
-}
-
-fn one_of<T>(
-    text: &str,
-    read: Option<T>,
-    must_be: impl Into<Cow<'static, str>>,
-) -> Result<T, ValueError> {
-    read.ok_or_else(|| ValueError::Word { found: text.to_owned(), must_be: must_be.into() })
-}
-
 fn version(text: &str) -> Result<VersionRelease, ValueError> {
-    VersionRelease::legacy(text)
-        .map_err(|error| ValueError::Version { found: text.to_owned(), source: Box::new(error) })
+    let wrong = |source| NotAVersion { found: text.to_owned(), source };
+    Ok(VersionRelease::legacy(text).map_err(wrong)?)
 }
 
 fn number(text: &str) -> Result<i64, ValueError> {
@@ -323,25 +224,13 @@ fn force(text: &str) -> Result<bool, ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Chain;
     use crate::fixture::{rows, text};
     use crate::render::UserRoles;
 
     fn policy(annotation: &str, value: &str) -> Result<Policy, String> {
         let annotations = BTreeMap::from([(annotation.to_owned(), value.to_owned())]);
         Policy::of(&annotations, UpdatePolicy::MinorOnly).map_err(|error| Chain(&error).to_string())
-    }
-
-    // applying.md 10: of a ClusterObjectSet, too
-    #[test]
-    fn a_pause_is_true_or_false() {
-        let paused = |word: Option<&str>| {
-            let annotation = word.map(|word| (policy::PAUSED.to_owned(), word.to_owned()));
-            super::paused(&annotation.into_iter().collect()).ok()
-        };
-        assert_eq!(
-            [None, Some("false"), Some("true"), Some("True")].map(paused),
-            [Some(false), Some(false), Some(true), None]
-        );
     }
 
     #[test]
