@@ -34,6 +34,8 @@ pub(crate) struct ClusterCheckArgs {
 struct Findings {
     /// The version of the cluster, and the release it is to go to; nothing where no release is known.
     platform: Option<(String, MinorRelease)>,
+    /// Whether the release that runs could not be read.
+    is_release_unknown: bool,
     /// Minor version of the Kubernetes 1 that runs.
     current: u64,
     /// Minor version of the Kubernetes 1 that is gone to.
@@ -126,7 +128,10 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
         "the version of the API server is unknown, so the next one is too: kubectl version",
     )?;
     let kubernetes = kubernetes.minor;
-    let (version, is_openshift) = version(cluster).await?;
+    let (version, is_openshift, unknown) = match version(cluster).await {
+        Ok((version, is_openshift)) => (version, is_openshift, None),
+        Err(error) => (told(state), false, Some(unknown_release(&error))),
+    };
     let current = version.as_ref().map(|(_, release)| *release);
     let target = match (args.to, current) {
         (Some(to), Some(current)) if to <= current => {
@@ -141,10 +146,19 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
             let plain = || format!("Kubernetes 1.{kubernetes}");
             (version.map_or_else(plain, |(version, _)| version), target)
         }),
+        is_release_unknown: unknown.is_some(),
+        unknown: unknown.into_iter().collect(),
         ..Findings::default()
     };
     let mut stored = Vec::new();
-    for extension in cluster.extensions().await? {
+    let extensions = cluster.extensions().await.or_else(|error| match error.downcast_ref() {
+        Some(kube::Error::Api(status)) if status.code == 404 => {
+            notice("note: ClusterExtensions are not served: none is installed");
+            Ok(Vec::new())
+        }
+        _ => Err(error),
+    })?;
+    for extension in extensions {
         let name = extension.name_any();
         let revisions = cluster.revisions(&name).await?;
         match (Extension::of(&name, &revisions), Bundle::not_taken_over(&extension)) {
@@ -205,8 +219,7 @@ async fn version(cluster: &Cluster) -> anyhow::Result<(Option<(String, MinorRele
     if let Some(found) = found {
         return Ok((Some(version_in(&found.data)?), true));
     }
-    let release = declared(cluster.state().await?);
-    Ok((release.map(|release| (release.to_string(), release)), false))
+    Ok((told(cluster.state().await?), false))
 }
 
 /// Returns the version that `ClusterVersion` names.
@@ -219,7 +232,11 @@ fn version_in(found: &Value) -> anyhow::Result<(String, MinorRelease)> {
     Ok((version.to_owned(), version.parse().map_err(unreadable)?))
 }
 
-/// Returns the release of the platform that the controller is told.
+/// Returns the release of the platform that the controller is told, as the version that runs.
+fn told(state: &ClusterState) -> Option<(String, MinorRelease)> {
+    declared(state).map(|release| (release.to_string(), release))
+}
+
 fn declared(state: &ClusterState) -> Option<MinorRelease> {
     let settings = state.controller();
     let inferred = || {
@@ -227,6 +244,14 @@ fn declared(state: &ClusterState) -> Option<MinorRelease> {
         MinorRelease::of_kubernetes(version.filter(|_| settings.infer_platform_version)?)
     };
     settings.platform_version.or_else(inferred)
+}
+
+fn unknown_release(error: &anyhow::Error) -> Unknown {
+    Unknown {
+        what: "the OpenShift release that runs".to_owned(),
+        why: one_line(error),
+        hint: Some("kubectl get clusterversion version -o yaml".to_owned()),
+    }
 }
 
 /// Names what is not known of a bundle without revision.
@@ -266,6 +291,8 @@ async fn lift(cluster: &Cluster, found: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::cluster::CatalogAccess;
     use crate::fixture::{client, flags};
@@ -289,6 +316,43 @@ mod tests {
         let cluster = Cluster::over(client, &access, &settings).unwrap();
         let found = find(&flags("4.19"), &cluster).await.unwrap();
         assert_eq!((found.kubernetes, found.outcome()), (32, Outcome::Done));
+    }
+
+    // plugin.md 1.4
+    #[rstest]
+    #[case::without_olm(404, 404, Outcome::Done)]
+    #[case::not_allowed(200, 403, Outcome::Unknown)]
+    #[tokio::test]
+    async fn what_is_not_there_or_not_readable_hides_nothing_else(
+        #[case] extensions: u16,
+        #[case] release: u16,
+        #[case] want: Outcome,
+    ) {
+        let client = client(move |_, path, _| match path {
+            "/version" => Ok(json!({"major": "1", "minor": "31", "gitVersion": "v1.31.0",
+                "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
+                "compiler": "", "platform": ""})),
+            "/api" | "/apis" => Ok(json!({"kind": "APIGroupDiscoveryList",
+                "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": []})),
+            _ if path.ends_with("/clusterversions/version") => Err(release),
+            _ if path.contains("/olm.operatorframework.io/") && extensions == 200 => {
+                Ok(json!({"metadata": {}, "items": []}))
+            }
+            _ => Err(404),
+        });
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+        let cluster = Cluster::over(client, &access, &settings).unwrap();
+        let found = find(&flags(""), &cluster).await.unwrap();
+        assert_eq!((found.kubernetes, found.outcome()), (32, want));
+        let mut text = Vec::new();
+        report::text(&found, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let want = match want {
+            Outcome::Done => "Kubernetes 1.31 -> 1.32: this is not OpenShift",
+            _ => "Kubernetes 1.31 -> 1.32: which OpenShift release runs is not known",
+        };
+        assert!(text.starts_with(want), "{text}");
     }
 
     // plugin.md U57

@@ -34,11 +34,13 @@ pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> 
 
 fn headline(found: &Findings) -> String {
     let Some((version, target)) = &found.platform else {
-        return format!(
-            "Kubernetes 1.{} -> 1.{}: this is not OpenShift, and the controller has no \
-             --platform-version: nothing declares a limit",
-            found.current, found.kubernetes
-        );
+        let why = if found.is_release_unknown {
+            "which OpenShift release runs is not known"
+        } else {
+            "this is not OpenShift, and the controller has no --platform-version: nothing declares \
+             a limit"
+        };
+        return format!("Kubernetes 1.{} -> 1.{}: {why}", found.current, found.kubernetes);
     };
     let blocking = found.blocking().count();
     let all = counted(found.extensions.len(), "extension");
@@ -238,6 +240,7 @@ mod tests {
             step: LiftStep::Itself,
         };
         Findings {
+            is_release_unknown: false,
             platform: Some(("4.18.7".to_owned(), MinorRelease::new(4, 19))),
             current: 31,
             kubernetes: 32,
