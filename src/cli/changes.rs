@@ -166,6 +166,37 @@ where
     unless_seen(&format!("{kind} {name} is not changed"), keeper, hint, is_dry)
 }
 
+/// The same before roles and bindings are applied; `hint` says how to get them for their source.
+pub(crate) async fn yields_rights(
+    client: &Client,
+    objects: &[Object],
+    hint: &str,
+    is_dry: bool,
+) -> anyhow::Result<()> {
+    let kept = kept_rights(client, objects).await;
+    for (named, keeper) in &kept {
+        notice(&format!(
+            "warning: {named} is managed by {keeper}, which may revert this; change it at the source"
+        ));
+    }
+    let refuse = |(named, keeper): &(String, String)| {
+        unless_seen(&format!("{named} is not changed"), keeper, hint, is_dry)
+    };
+    kept.first().map_or(Ok(()), refuse)
+}
+
+/// Returns which roles and bindings among objects a manager keeps, and which. Who may not look is told
+/// by what follows.
+async fn kept_rights(client: &Client, objects: &[Object]) -> Vec<(String, String)> {
+    let mut kept = Vec::new();
+    for object in objects.iter().filter(|it| it.group() == "rbac.authorization.k8s.io") {
+        let found = api(client, object).get_metadata_opt(object.name()).await.ok().flatten();
+        let keeper = found.as_ref().and_then(|found| kept_by(found));
+        kept.extend(keeper.map(|keeper| (named(object), keeper.to_owned())));
+    }
+    kept
+}
+
 /// Refuses where nobody sees a warning.
 pub(crate) fn unless_seen(
     refused: &str,
@@ -320,7 +351,30 @@ mod tests {
     use olm_api::keys::policy;
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, client};
+
+    // plugin.md 1.4
+    #[tokio::test]
+    async fn rights_that_a_manager_keeps_are_found() {
+        let client = client(|_, path, _| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let labels = json!({"kustomize.toolkit.fluxcd.io/name": "a"});
+            let labels = if name == "kept" { labels } else { json!({}) };
+            let metadata = json!({"name": name, "labels": labels});
+            let found = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": metadata});
+            if name == "new" { Err(404) } else { Ok(found) }
+        });
+        let role = |name: &str| {
+            let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                "metadata": {"namespace": "n", "name": name}});
+            Object::from_value(role).unwrap()
+        };
+        let roles = ["new", "own", "kept"].map(role);
+        let want = ("role.rbac.authorization.k8s.io/kept", "kustomize.toolkit.fluxcd.io/name");
+        let want = (want.0.to_owned(), want.1.to_owned());
+        assert_eq!(kept_rights(&client, &roles).await, [want]);
+    }
 
     #[test]
     fn a_time_has_a_unit() {

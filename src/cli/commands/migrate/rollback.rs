@@ -68,6 +68,14 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
             "{namespace}/{name}: back from extension {extension}, the running objects stay"
         )?;
     }
+    // Whoever manages one would create it again, and it would take over what Classic has by then.
+    for entry in &back {
+        if let Some(extension) = cluster.find_extension(entry.extension()).await? {
+            let command =
+                format!("kubectl delete clusterextensions {} --cascade=orphan", entry.extension());
+            changes::yields_to(&extension, &json!(null), &command, global.dry_run.is_some())?;
+        }
+    }
     if global.dry_run.is_some() || back.is_empty() {
         return Ok(outcome);
     }

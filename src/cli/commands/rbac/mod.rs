@@ -201,7 +201,9 @@ pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) ->
                 } else {
                     Vec::new()
                 };
-                return write(cluster.own_client(), &objects, &surplus, args.confirm, out).await;
+                let (client, hint) = (cluster.own_client(), "without --apply it is printed");
+                changes::yields_rights(client, &objects, hint, global.dry_run.is_some()).await?;
+                return write(client, &objects, &surplus, args.confirm, out).await;
             }
             let output = args.confirm.rehearsal.output.unwrap_or(Format::Yaml);
             if output == Format::Yaml {
