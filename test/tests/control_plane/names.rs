@@ -26,7 +26,7 @@ fn create(plane: &ControlPlane, kind: &str, name: &str, flags: &[&str]) -> Resul
 async fn a_name_that_is_too_long_is_refused_with_the_maximum() {
     let plane = cluster::shared().await.plane;
     for (kind, longest, reason) in [
-        (EXTENSION, 61, "because the names of its revisions, which end in their number,"),
+        (EXTENSION, 58, "because the names of its revisions, which end in their number,"),
         (CATALOG, 63, "because it is the value of a label"),
     ] {
         let dry_run = ["--dry-run=server"];
