@@ -32,6 +32,9 @@ pub enum CatalogError {
     Request(#[from] RequestError),
     #[error("source catalog content")]
     Pull(#[source] Box<PullError>),
+    /// It is being pulled for the first time.
+    #[error("source catalog content: still pulling image {}", quote(.0))]
+    Pulling(String),
     /// The served content is missing in the store and in the registry, and newer content is held.
     /// Holds the digest of the newer content, and the action that serves it.
     #[error("the served content is missing, and newer content {0} is held: to serve it, {1}")]
@@ -91,7 +94,8 @@ impl Classify for CatalogError {
             }
             Self::PullSecret(error) => error.disposition(),
             Self::Request(error) => error.disposition(),
-            Self::Replica(_)
+            Self::Pulling(_)
+            | Self::Replica(_)
             | Self::Lost(..)
             | Self::Elsewhere(..)
             | Self::Removed

@@ -22,6 +22,7 @@ mod trust;
 mod turns;
 mod writer;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ use olm_api::keys::annotation;
 use olm_core::catalog::lint::Tally;
 use olm_core::error::{Classify as _, Disposition};
 use olm_core::status::{find, is_true};
+use tokio::join;
+use tokio::time::timeout;
 
 pub use context::Context;
 pub use download::{CatalogServer, INTERRUPTED};
@@ -58,6 +61,9 @@ use report::{Outcome, Served, report};
 
 /// Catalogs worked on at the same time; fewer are pulled ([`turns`]).
 const CONCURRENCY: u16 = 32;
+
+/// The time after which the status tells of a first pull that goes on. Nearly every pull takes less.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The interval of reads of the API server's version, if an image depends on it.
 const LOOK: Duration = Duration::from_mins(10);
@@ -132,7 +138,8 @@ async fn converge(
     if let Plan::Wait(left) = plan {
         return Ok(Some(left));
     }
-    let result = enact(ctx, catalog, &plan).await;
+    let (told, result) = telling(ctx, catalog, &plan, enact(ctx, catalog, &plan), PATIENCE).await;
+    let current = told.as_ref().unwrap_or(catalog);
     match &result {
         Err(CatalogError::Stopping) => return Ok(None),
         Err(_) => drop(ctx.memories.put(&name, None)),
@@ -157,10 +164,10 @@ async fn converge(
     if let Some(findings) = findings {
         ctx.metrics.examined_catalog(&name, findings);
     }
-    let status = report(catalog, &outcome, &ctx.base, Timestamp::now());
-    let written = ctx.reconciler.write_status(catalog, status).await;
+    let status = report(current, &outcome, &ctx.base, Timestamp::now());
+    let written = ctx.reconciler.write_status(current, status).await;
     let written = written.map_err(RequestError::doing("error updating status"));
-    let written = written.map(|written| written.unwrap_or_else(|| catalog.clone()));
+    let written = written.map(|written| written.unwrap_or_else(|| current.clone()));
     if let Err(error) = result {
         let written = written.ok();
         if let Some(after) = &written {
@@ -191,6 +198,31 @@ async fn converge(
     let templated = catalog.annotations().contains_key(annotation::CATALOG_IMAGE_TEMPLATE);
     let look = templated.then_some(LOOK);
     Ok(Some([next, until_due(&catalog), look].into_iter().flatten().min().unwrap_or_else(resync)))
+}
+
+/// Waits for the work of a plan. If it is a first pull that goes on after `patience`, the status tells of
+/// it; returns the catalog with that status.
+async fn telling<T>(
+    ctx: &Context,
+    catalog: &ClusterCatalog,
+    plan: &Plan,
+    work: impl Future<Output = T>,
+    patience: Duration,
+) -> (Option<ClusterCatalog>, T) {
+    let is_new = catalog.status.as_ref().is_none_or(|status| status.conditions.is_empty());
+    if !is_new || !matches!(plan, Plan::Fetch) {
+        return (None, work.await);
+    }
+    let mut work = pin!(work);
+    if let Ok(done) = timeout(patience, &mut work).await {
+        return (None, done);
+    }
+    let image = catalog.spec.source.image.as_ref().map_or("", |image| &image.ref_);
+    let pulling = CatalogError::Pulling(image.to_owned());
+    let status = report(catalog, &Outcome::Failed(&pulling, None), &ctx.base, Timestamp::now());
+    let (told, done) = join!(ctx.reconciler.write_status(catalog, status), work);
+    // What could not be told is at its end.
+    (told.ok().flatten(), done)
 }
 
 fn until_due(catalog: &ClusterCatalog) -> Option<Duration> {

@@ -196,11 +196,14 @@ mod tests {
 
     use kube::Client;
     use olm_api::ClusterCatalogSpec;
+    use olm_api::conditions::types;
     use olm_image::{PullConfig, Room};
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    use super::super::plan::Plan;
     use super::super::store::{Store, StoreError};
+    use super::super::telling;
     use super::*;
     use crate::cluster::answering::{NOT_ANSWERED, answering, found, refusal};
     use crate::credentials::{GlobalPullSecret, RegistryCredentials};
@@ -264,5 +267,26 @@ mod tests {
         // deploying.md 9.1: as after a restart, with content that another process has stored
         ctx.measure(&catalog);
         assert_eq!(ctx.metrics.encode().contains("olm_catalog_blobs{catalog=\"acme\"} 0"), served);
+    }
+
+    // api.md 2.5
+    #[rstest]
+    #[case::new(json!(null), true)]
+    #[case::known(json!({"conditions": [{"type": "Serving", "status": "True", "reason": "Available",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}), false)]
+    #[tokio::test]
+    async fn a_first_pull_that_goes_on_is_told(#[case] status: Value, #[case] want: bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let (ctx, _) = context(answering(|asked| (200, asked.body().clone())), folder.path());
+        let catalog = json!({"metadata": {"name": "acme", "uid": "u"}, "status": status,
+            "spec": {"source": {"type": "Image", "image": {"ref": "r.io/c:1"}}}});
+        let catalog: ClusterCatalog = serde_json::from_value(catalog).unwrap();
+        let work = sleep(Duration::from_millis(50));
+        let patience = Duration::from_millis(1);
+        let (told, ()) = telling(&ctx, &catalog, &Plan::Fetch, work, patience).await;
+        let text = |it: &ClusterCatalog| it.condition(types::PROGRESSING).unwrap().message.clone();
+        let pulling = "source catalog content: still pulling image \"r.io/c:1\"".to_owned();
+        assert_eq!(told.as_ref().map(text), want.then_some(pulling));
+        assert!(told.is_none_or(|it| it.condition(types::SERVING).is_none()));
     }
 }

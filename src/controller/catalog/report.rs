@@ -83,6 +83,7 @@ pub(super) fn report(
                     let unpacked_for = draft.still_serving();
                     draft.examined(served, name, unpacked_for);
                 }
+                None if matches!(error, CatalogError::Pulling(_)) => {}
                 None => draft.nothing_served(error),
             }
             let text = shown(error);
