@@ -22,7 +22,8 @@ use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
 use olm_cluster::{
-    built_in_kinds, classic_providers, installed, kinds, left_version, readable, without_secrets,
+    built_in_kinds, classic_providers, installed, join_bounded, kinds, left_version, readable,
+    without_secrets,
 };
 use olm_core::catalog::read::Meta;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
@@ -201,6 +202,12 @@ impl Cluster {
         let hint = alike(name, &self.extensions().await.unwrap_or_default());
         let text = format!("there is no ClusterExtension {name:?}");
         Err(Hinted { text, hint, outcome: Outcome::Failed }.into())
+    }
+
+    /// Reads the extensions with these names; fails if there is none with one of them.
+    pub(crate) async fn named(&self, names: &[String]) -> anyhow::Result<Vec<ClusterExtension>> {
+        let reading = names.iter().map(|name| self.extension(name)).collect();
+        join_bounded(reading).await.into_iter().collect()
     }
 
     pub(crate) async fn find_extension(

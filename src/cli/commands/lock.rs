@@ -102,8 +102,7 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let extensions = if args.names.is_empty() {
         cluster.extensions().await?
     } else {
-        let named = args.names.iter().map(|name| cluster.extension(name));
-        futures::future::try_join_all(named).await?
+        cluster.named(&args.names).await?
     };
     let catalogs = cluster.all_catalogs().await?;
     let mut locked = Vec::new();

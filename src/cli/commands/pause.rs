@@ -1,8 +1,8 @@
 //! `kubectl olm pause` and `resume`: switch updates and drift repair off, and on again.
 
+use olm_cluster::join_bounded;
 use std::fmt::Debug;
 
-use futures::future::try_join_all;
 use kube::Resource;
 use kube::core::ClusterResourceScope;
 use olm_core::annotations::is_paused;
@@ -48,11 +48,11 @@ pub(crate) async fn run(
     } else {
         // All are read before one is changed: an unknown name changes nothing.
         let (catalogs, extensions): (Vec<_>, Vec<_>) =
-            args.names.iter().partition(|name| name.starts_with(CATALOG));
-        let extensions = extensions.into_iter().map(|name| cluster.extension(name));
-        let names = catalogs.into_iter().map(|name| &name[CATALOG.len()..]);
-        let catalogs = names.map(|name| Cluster::catalog(cluster.own_client(), name));
-        (try_join_all(extensions).await?, try_join_all(catalogs).await?)
+            args.names.iter().cloned().partition(|name| name.starts_with(CATALOG));
+        let names = catalogs.iter().map(|name| &name[CATALOG.len()..]);
+        let catalogs = names.map(|name| Cluster::catalog(cluster.own_client(), name)).collect();
+        let catalogs = join_bounded(catalogs).await.into_iter();
+        (cluster.named(&extensions).await?, catalogs.collect::<anyhow::Result<_>>()?)
     };
     let switch = Switch { client: cluster.own_client(), pause, is_dry: global.dry_run.is_some() };
     for extension in &extensions {

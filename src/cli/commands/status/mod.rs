@@ -55,8 +55,7 @@ pub(crate) async fn run(args: StatusArgs, global: &Global, out: &mut dyn Write) 
     let mut extensions = if args.names.is_empty() {
         list(cluster.own_client(), &args).await?.items
     } else {
-        let named = args.names.iter().map(|name| cluster.extension(name));
-        futures::future::try_join_all(named).await?
+        cluster.named(&args.names).await?
     };
     if args.watch {
         return watch(cluster.own_client(), &args, out).await;
