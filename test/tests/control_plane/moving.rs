@@ -268,7 +268,7 @@ fn stop_the_operator_and_start_it_again(plane: &ControlPlane) {
     run_documented(plane, "docs/openshift.md", &patch("add"));
     let (code, text, errors) = from_upstream(plane, &[]);
     assert_eq!((code, overrides().as_str()), (Some(0), name), "{text}{errors}");
-    assert!(text.contains("cluster-olm-operator is scaled to 0"), "{text}");
+    assert!(text.contains("cluster-olm-operator is stopped"), "{text}");
     run_documented(plane, "docs/openshift.md", &patch("remove"));
     let (code, text, errors) = from_upstream(plane, &[]);
     assert_eq!((code, overrides().as_str()), (Some(1), ""), "{text}{errors}");

@@ -22,10 +22,11 @@ use crate::puller::puller;
 const VERBS: [&str; 3] = ["get", "patch", "delete"];
 /// The operator that manages upstream on OpenShift.
 const OPERATOR: &str = "cluster-olm-operator";
-/// Objects of upstream that conflict with ours: kind, path and name.
+/// Objects of upstream that conflict with ours, or let our accounts read every Secret of
+/// `openshift-config`: kind, path and name.
 const IN_THE_WAY: &str = include_str!("in_the_way.tsv");
 /// Upstream's has `minAvailable`, which stays beside `maxUnavailable` of ours, and both are refused.
-const BUDGET: &str = "poddisruptionbudget -n olmv1-system";
+const BUDGET: &str = "poddisruptionbudget ";
 
 /// Judges the cluster before the first step of a takeover.
 pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
@@ -50,7 +51,9 @@ async fn left(client: &Client) -> Vec<Row> {
         let [kind, path, name] = row.split('\t').collect::<Vec<_>>()[..] else { continue };
         let found = get(client, &format!("{path}/{name}")).await;
         rows.extend(match found {
-            Ok(found) if kind == BUDGET && found["spec"]["minAvailable"].is_null() => None,
+            Ok(found) if kind.starts_with(BUDGET) && found["spec"]["minAvailable"].is_null() => {
+                None
+            }
             Ok(_) => {
                 let text = format!("{kind} {name} has to be deleted");
                 Some(Row::warning(text, format!("kubectl delete {kind} {name}")))
@@ -121,17 +124,18 @@ async fn openshift(client: &Client) -> Option<Row> {
             Row::warning(text, "set Managed before any update")
         }
         Ok(_) => match get(client, &operator).await {
-            Ok(operator) if operator["spec"]["replicas"] == 0 => {
-                let text =
-                    format!("{OPERATOR} is scaled to 0: it blocks minor updates of the cluster");
-                let hint = "remove its entry from ClusterVersion spec.overrides before any update";
-                Row::warning(text, hint)
-            }
-            _ => {
+            Ok(operator) if operator["spec"]["replicas"] != 0 => {
                 let text = format!("{OPERATOR} is active, and would restore its Deployments");
                 let hint = "stop it with an entry in ClusterVersion spec.overrides: step 2 of docs/openshift.md";
                 Row::problem(text, hint)
             }
+            Ok(_) | Err(Refusal::Absent) => {
+                let text =
+                    format!("{OPERATOR} is stopped: that blocks minor updates of the cluster");
+                let hint = "remove its entry from ClusterVersion spec.overrides before any update";
+                Row::warning(text, hint)
+            }
+            Err(refusal) => checks::not_known(refusal),
         },
         Err(Refusal::Absent) => return None,
         Err(refusal) => checks::not_known(refusal),
@@ -373,7 +377,48 @@ async fn unreachable(image: &str) -> Option<Row> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+    use crate::fixture::client;
+
+    #[tokio::test]
+    async fn what_upstream_left_on_openshift_is_to_be_deleted_too() {
+        let client = client(|_, path, _| match path {
+            _ if path.contains("/olmv1-system/") => Ok(json!({"spec": {"maxUnavailable": 1}})),
+            _ if path.contains("/poddisruptionbudgets/") => {
+                Ok(json!({"spec": {"minAvailable": 1}}))
+            }
+            _ if path.contains("/rolebindings/") => Ok(json!({})),
+            _ => Err(404),
+        });
+        let hints = left(&client).await.into_iter().map(|row| row.hint);
+        let want = [
+            "poddisruptionbudget -n openshift-operator-controller operator-controller-controller-manager",
+            "poddisruptionbudget -n openshift-catalogd catalogd-controller-manager",
+            "rolebinding -n openshift-config operator-controller-manager-rolebinding",
+            "rolebinding -n openshift-config catalogd-manager-rolebinding",
+        ];
+        let want = want.map(|object| format!("kubectl delete {object}"));
+        assert_eq!(hints.collect::<Vec<_>>(), want);
+    }
+
+    #[rstest]
+    #[case::runs(Ok(json!({"spec": {"replicas": 1}})), Level::Problem)]
+    #[case::is_scaled_to_zero(Ok(json!({"spec": {"replicas": 0}})), Level::Warning)]
+    #[case::was_deleted(Err(404), Level::Warning)]
+    #[case::may_not_be_read(Err(403), Level::Unknown)]
+    #[tokio::test]
+    async fn the_operator_of_openshift_restores_upstream_only_where_it_runs(
+        #[case] operator: Result<Value, u16>,
+        #[case] want: Level,
+    ) {
+        let client = client(move |_, path, _| match path {
+            _ if path.ends_with("/olms/cluster") => Ok(json!({"spec": {}})),
+            _ => operator.clone(),
+        });
+        assert_eq!(openshift(&client).await.map(|row| row.level), Some(want));
+    }
 
     #[test]
     fn upstream_is_to_be_deleted_and_this_controller_stays() {
