@@ -42,6 +42,9 @@ impl Stamp {
                 }
             }
         }
+        for place in &config.certificates.system {
+            stamp.look(place, 1);
+        }
         stamp
     }
 
@@ -94,13 +97,17 @@ mod tests {
                 ..RegistriesPaths::default()
             },
             policy: PolicyPath::new(Some(at("policy.json"))),
-            certificates: CertificateDirs { only: None, by_host: vec![at("certs.d")] },
+            certificates: CertificateDirs {
+                only: None,
+                by_host: vec![at("certs.d")],
+                system: vec![at("trusted")],
+            },
             auth: AuthFiles::of_user(Some(at("auth.json"))),
             ..PullConfig::default()
         };
         write(at("policy-1"), "1").unwrap();
         write(at("policy-2"), "2").unwrap();
-        let changes: [(&str, &dyn Fn()); 8] = [
+        let changes: [(&str, &dyn Fn()); 9] = [
             ("a first file", &|| write(at("registries.conf"), "1").unwrap()),
             ("renamed into place", &|| {
                 write(at("new"), "2").unwrap();
@@ -122,6 +129,10 @@ mod tests {
             ("a CA of a host", &|| {
                 create_dir_all(at("certs.d/h.io:5000")).unwrap();
                 write(at("certs.d/h.io:5000/ca.crt"), "").unwrap();
+            }),
+            ("a CA of the system", &|| {
+                create_dir_all(at("trusted")).unwrap();
+                write(at("trusted/ca-bundle.crt"), "").unwrap();
             }),
             ("credentials of the user", &|| write(at("auth.json"), "{}").unwrap()),
         ];

@@ -2,7 +2,9 @@
 //!
 //! Source: catalogs.md 5.4 (CA certificates), 8.3.
 
+use std::env;
 use std::error::Error;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,8 @@ pub struct CertificateDirs {
     pub only: Option<PathBuf>,
     /// Otherwise `<directory>/<host[:port]>` of each of these, on top of the system's roots.
     pub by_host: Vec<PathBuf>,
+    /// The files and directories that the environment names as those of the system's roots.
+    pub system: Vec<PathBuf>,
 }
 
 impl Default for CertificateDirs {
@@ -29,8 +33,16 @@ impl Default for CertificateDirs {
         Self {
             only: None,
             by_host: vec!["/etc/containers/certs.d".into(), "/etc/docker/certs.d".into()],
+            system: named_by(env::var_os),
         }
     }
+}
+
+/// Returns what the variables name from which the system's roots are read.
+fn named_by(variable: impl Fn(&'static str) -> Option<OsString>) -> Vec<PathBuf> {
+    let directories = variable("SSL_CERT_DIR").unwrap_or_default();
+    let places = env::split_paths(&directories).chain(variable("SSL_CERT_FILE").map(PathBuf::from));
+    places.filter(|place| !place.as_os_str().is_empty()).collect()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +169,16 @@ mod tests {
 
     // catalogs.md O14
     #[test]
+    fn the_environment_names_where_the_system_keeps_its_roots() {
+        let places = |directories: &str, file: &str| {
+            named_by(|name| Some(if name == "SSL_CERT_DIR" { directories } else { file }.into()))
+        };
+        assert_eq!(named_by(|_| None), Vec::<PathBuf>::new());
+        assert_eq!(places("", ""), Vec::<PathBuf>::new());
+        assert_eq!(places("/a", "/c.crt"), ["/a", "/c.crt"].map(PathBuf::from));
+    }
+
+    #[test]
     fn half_a_client_certificate_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("x.cert"), "").unwrap();
@@ -191,7 +213,8 @@ mod tests {
         let odd = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
         std::fs::write(dir.path().join("ca.crt"), format!("{odd}{good}")).unwrap();
         assert_eq!(read(dir.path()).unwrap().roots.len(), 1);
-        let dirs = CertificateDirs { only: Some(dir.path().to_owned()), by_host: Vec::new() };
+        let only = Some(dir.path().to_owned());
+        let dirs = CertificateDirs { only, ..CertificateDirs::default() };
         client(&dirs, "h.io", false, &Proxies::default()).unwrap();
     }
 }

@@ -161,7 +161,10 @@ fn scene(registry: &str) -> Scene {
     let puller = Puller::new(PullConfig {
         registries: RegistriesPaths::new(Some(file)),
         policy: PolicyPath { file: dir.path().join("policy.json"), required: false },
-        certificates: CertificateDirs { only: Some(dir.path().join("certs")), by_host: vec![] },
+        certificates: CertificateDirs {
+            only: Some(dir.path().join("certs")),
+            ..CertificateDirs::default()
+        },
         ..PullConfig::default()
     });
     Scene { puller, image: format!("{registry}/r:t").parse().unwrap(), dir }
