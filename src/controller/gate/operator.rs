@@ -82,7 +82,7 @@ async fn put_operator_condition(gate: &Gate, upgradeable: &Condition) -> anyhow:
     patched.map(drop).map_err(ApiError).context("writing OLM cluster")
 }
 
-/// Writes the conditions, if they differ from what is there, and returns them.
+/// Writes the status, if it differs from what is there, and returns its conditions.
 async fn put(
     api: &Api<DynamicObject>,
     name: &str,
@@ -98,8 +98,10 @@ async fn put(
         serde_json::from_value(before.get("conditions").cloned().unwrap_or_default())
             .unwrap_or_default();
     let versions = version.map(|version| json!([{"name": "operator", "version": version}]));
+    let related = related();
     let now = Timestamp::now();
-    let mut changed = versions.as_ref().is_some_and(|new| before.get("versions") != Some(new));
+    let mut changed = before.get("relatedObjects") != Some(&related)
+        || versions.as_ref().is_some_and(|new| before.get("versions") != Some(new));
     let statements = operator_conditions(verdict, degraded);
     // The others are somebody else's.
     conditions.retain(|found| statements.iter().any(|own| own.type_ == found.type_));
@@ -117,7 +119,7 @@ async fn put(
             "verdict changed"
         );
     }
-    let mut status = json!({"conditions": conditions, "relatedObjects": related()});
+    let mut status = json!({"conditions": conditions, "relatedObjects": related});
     if let Some(versions) = versions {
         status["versions"] = versions;
     }
@@ -196,4 +198,45 @@ fn related() -> Value {
         entry(olm_api::GROUP, "clustercatalogs", ""),
         entry(olm_api::GROUP, "clusterobjectsets", ""),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use http::Method;
+
+    use super::*;
+    use crate::cluster::answering::answering;
+
+    // applying.md 9.5
+    #[tokio::test]
+    async fn what_must_gather_collects_is_kept_up_also_where_the_verdict_stays() {
+        let stored = Arc::new(Mutex::new(json!({"metadata": {"name": "olm"}})));
+        let kept = Arc::clone(&stored);
+        let written = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&written);
+        let client = answering(move |request| {
+            let mut stored = kept.lock().unwrap();
+            if *request.method() == Method::PATCH {
+                stored["status"] = request.body()["status"].clone();
+                *count.lock().unwrap() += 1;
+            }
+            (200, stored.clone())
+        });
+        let api = openshift(client, "ClusterOperator");
+        let put = async || {
+            let version = Some("4.20.1".to_owned());
+            put(&api, "olm", Report { verdict: elsewhere(), degraded: None, version })
+                .await
+                .unwrap();
+        };
+        for _ in 0..2 {
+            put().await;
+            assert_eq!(*written.lock().unwrap(), 1, "what is there is not written again");
+        }
+        stored.lock().unwrap()["status"]["relatedObjects"] = json!([]);
+        put().await;
+        assert_eq!(stored.lock().unwrap()["status"]["relatedObjects"], related());
+    }
 }
