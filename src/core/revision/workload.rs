@@ -26,8 +26,8 @@ const PULLING: SignedDuration = SignedDuration::from_mins(2);
 const BACK_OFF: &str = "Back-off pulling image";
 
 /// Returns what a workload says of why it cannot progress, if it does: a Deployment that passed its
-/// own deadline or whose pods are refused, a Job that failed, a CRD whose names another one has or whose
-/// webhook has no valid CA.
+/// own deadline, whose pods are refused or that somebody has paused, a Job that failed, a CRD whose
+/// names another one has or whose webhook has no valid CA.
 ///
 /// `object` is as the API server returned it.
 pub fn stalled(object: &Object) -> Option<String> {
@@ -49,9 +49,11 @@ pub fn stalled(object: &Object) -> Option<String> {
         text.or_else(|| found["reason"].as_str()).map(str::to_owned)
     };
     match (object.group(), object.kind()) {
-        ("apps", "Deployment") => says("ReplicaFailure", status::TRUE, None).or_else(|| {
-            says("Progressing", status::FALSE, Some(Reason::ProgressDeadlineExceeded.as_str()))
-        }),
+        ("apps", "Deployment") => says("ReplicaFailure", status::TRUE, None)
+            .or_else(|| {
+                says("Progressing", status::FALSE, Some(Reason::ProgressDeadlineExceeded.as_str()))
+            })
+            .or_else(|| says("Progressing", status::UNKNOWN, Some("DeploymentPaused"))),
         ("batch", "Job") => says("Failed", status::TRUE, None),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let found = condition("NamesAccepted", status::FALSE, None)
