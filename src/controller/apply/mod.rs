@@ -15,5 +15,5 @@ pub use applied_cache::{AppliedCache, Record};
 pub use error::ApplyError;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport};
-pub use remove::{Crds, Kept, Removed, Remover};
+pub use remove::{Crds, Kept, Removed, Remover, finalizers};
 pub use revision::{Existence, Revision};

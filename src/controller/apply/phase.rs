@@ -17,6 +17,7 @@ use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::{Endpoint, kinds_of};
 use super::error::ApplyError;
 use super::object::Observed;
+use super::remove::finalizers;
 use super::revision::{Existence, Revision};
 use crate::cluster::{Kind, Kinds, Seen, code, join_bounded, message};
 
@@ -347,7 +348,7 @@ impl Applier {
                 missing: missing_pods(live),
             };
             let failing = if one.is_terminating() {
-                Some(say("object is being deleted"))
+                Some(say(&format!("object is being deleted{}", finalizers(live))))
             } else {
                 let failing = match evaluate(live, &self.revision.probes) {
                     Readiness::Ready => None,
@@ -529,13 +530,14 @@ mod tests {
     }
 
     // applying.md 10: what somebody changed meanwhile is neither repaired nor taken for missing
+            live["metadata"]["finalizers"] = json!(["example.com/hold"]);
     #[rstest]
     #[case::changed(Some(live(Some("u"), false)), None)]
     #[case::missing(None, Some("Object ConfigMap.v1 n/c: not found"))]
     #[case::unowned(Some(live(None, false)), Some("Object ConfigMap.v1 n/c: not applied yet"))]
     #[case::leaving(
         Some(live(Some("u"), true)),
-        Some("Object ConfigMap.v1 n/c: object is being deleted")
+        Some("Object ConfigMap.v1 n/c: object is being deleted [example.com/hold]")
     )]
     #[tokio::test]
     async fn a_phase_is_observed_and_nothing_is_written(

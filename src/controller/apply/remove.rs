@@ -463,13 +463,14 @@ fn instance_of(crd: &Object) -> Option<Object> {
 }
 
 fn with_finalizers(object: &Object) -> String {
+    format!("{}{}", object.place(), finalizers(object))
+}
+
+/// Returns the finalizers that an object waits for while it is being deleted, to be put behind its name.
+pub fn finalizers(object: &Object) -> String {
     let finalizers = object.list_at("/metadata/finalizers").filter_map(Value::as_str);
     let finalizers: Vec<&str> = finalizers.collect();
-    let place = object.place();
-    if finalizers.is_empty() {
-        return place;
-    }
-    format!("{place} [{}]", finalizers.join(", "))
+    if finalizers.is_empty() { String::new() } else { format!(" [{}]", finalizers.join(", ")) }
 }
 
 #[cfg(test)]

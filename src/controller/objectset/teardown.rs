@@ -27,7 +27,7 @@ use super::ended::Settled;
 use super::extension_state::ExtensionState;
 use super::{Attempt, ObjectSetError};
 use crate::account::{AccountError, GuardError, require};
-use crate::apply::{Crds, Kept, Removed, Remover};
+use crate::apply::{Crds, Kept, Removed, Remover, finalizers};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
     delete_revision, known_siblings, mark_orphaned, remove_unowned_content, salvage,
@@ -518,7 +518,7 @@ async fn describe(remover: &Remover, remaining: &[Object]) -> String {
         texts.push(if is_crd(object) {
             remover.instances(object).await
         } else {
-            format!("waiting for {}", object.identity().text())
+            format!("waiting for {}{}", object.identity().text(), finalizers(object))
         });
     }
     if remaining.len() > MAX_NAMED {
@@ -565,10 +565,14 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::Kinds;
+    use crate::cluster::answering::{answering, refusal};
 
     // applying.md 7.2
     #[rstest]
@@ -593,6 +597,24 @@ mod tests {
         let held = object(json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
         assert_eq!(patience.ends(&held, now), ends);
         assert!(!patience.ends(&object(json!({"name": "a"})), now));
+    }
+
+    // applying.md 7.2
+    #[tokio::test]
+    async fn a_removal_names_the_finalizers_it_waits_for() {
+        let client = answering(|_| refusal(404));
+        let kinds = Arc::new(Kinds::new(client.clone()));
+        let remover = Remover { client, kinds, crds: Crds::Removed };
+        let object = |finalizers| {
+            let metadata = json!({"namespace": "n", "name": "a", "finalizers": finalizers});
+            let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});
+            Object::from_value(object).unwrap()
+        };
+        let remaining = [object(json!(["example.com/a", "example.com/b"])), object(json!([]))];
+        assert_eq!(
+            describe(&remover, &remaining).await,
+            "waiting for Service.v1 n/a [example.com/a, example.com/b]\nwaiting for Service.v1 n/a"
+        );
     }
 
     // applying.md 3.9
