@@ -42,8 +42,8 @@ pub struct Unready {
     pub why: String,
     /// Why it cannot progress, if it says so.
     pub stalled: Option<String>,
-    /// Which pods are missing that nothing waits for.
-    pub missing: Option<String>,
+    /// What its status says: which pods are missing that nothing waits for, or why a condition is not met.
+    pub told: Option<String>,
 }
 
 /// The objects of a revision, all of them applied and ready, each as it was then.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn unready(why: &str) -> Unready {
-        Unready { why: why.to_owned(), stalled: None, missing: None }
+        Unready { why: why.to_owned(), stalled: None, told: None }
     }
 
     // ours: only what is ready as a whole is written down, and comes back as it was

@@ -8,7 +8,7 @@ use olm_cluster::{Content, ResolvedObject, ResolvedPhase};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
     Decision, Fixed, MAX_PODS, Readiness, evaluate, forbidden_metadata, is_applied,
-    is_optional_group, missing_pods, pod_selector, reject_duplicates, stalled,
+    is_optional_group, missing_pods, pod_selector, reject_duplicates, stalled, unmet,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
 use tokio::sync::Semaphore;
@@ -37,8 +37,9 @@ pub struct PhaseReport {
     pub unready: Option<usize>,
     /// The same as text, and why.
     pub failing: Option<String>,
-    /// Which pods of that object are missing that nothing waits for.
-    pub missing: Option<String>,
+    /// What the status of that object says: which pods are missing that nothing waits for, or why a
+    /// condition is not met.
+    pub told: Option<String>,
     /// Which object says that it cannot progress, and why.
     pub stalled: Option<String>,
     /// Whether a newer revision controls objects of the phase.
@@ -122,7 +123,7 @@ impl Applier {
                 Decision::Update | Decision::Superseded | Decision::Collide(_) => return None,
             };
             let why = probe_line(&one.wanted.object.identity(), why);
-            Some((one.position, Unready { why, stalled: None, missing: None }))
+            Some((one.position, Unready { why, stalled: None, told: None }))
         });
         observation.failing.extend(unapplied.collect::<Vec<_>>());
         observation.observed.retain(|one| one.decision != Decision::Adopt);
@@ -136,13 +137,13 @@ impl Applier {
         unready.sort();
         let stalled = unready.iter().find_map(|(_, unready)| unready.stalled.clone());
         let (unready, first) = unready.into_iter().next().unzip();
-        let (failing, missing) = first.map(|first| (first.why, first.missing)).unzip();
+        let (failing, told) = first.map(|first| (first.why, first.told)).unzip();
         PhaseReport {
             complete: failing.is_none(),
             wrote: false,
             unready,
             failing,
-            missing: missing.flatten(),
+            told: told.flatten(),
             stalled,
             superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
             deferred,
@@ -345,7 +346,7 @@ impl Applier {
             let say = |why: &str| Unready {
                 why: probe_line(&object, why),
                 stalled: stalled.as_ref().map(|why| stalled_line(&object, why)),
-                missing: missing_pods(live),
+                told: missing_pods(live).or_else(|| unmet(live)),
             };
             let failing = if one.is_terminating() {
                 Some(say(&format!("object is being deleted{}", finalizers(live))))

@@ -18,7 +18,7 @@ use olm_core::revision::{
     owner_name,
 };
 use olm_core::status::Statement;
-use olm_core::status::object_set::{self, mutable_secrets, stalled_workload};
+use olm_core::status::object_set::{self, mutable_secrets, probe_line, stalled_workload};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -322,10 +322,12 @@ impl Attempt<'_> {
         } else {
             let object = report.unready.and_then(|position| phase.objects.get(position));
             let mut fault = None;
-            if let Some(ResolvedObject { object, .. }) = object
-                && let Some((found, wait)) =
-                    ctx.pod_fault(set, applier, object, report.missing).await
-            {
+            if let Some(ResolvedObject { object, .. }) = object {
+                let told = report.told;
+                let pods = ctx.pod_fault(set, applier, object, told.clone()).await;
+                let told = told.map(|why| probe_line(&object.identity(), &why));
+                let told = told.map(|why| PodFault { why, is_lasting: false });
+                let (found, wait) = pods.unwrap_or((told, next));
                 (fault, next) = (found, next.min(wait));
             }
             hindrance(set, report.stalled, fault)

@@ -71,6 +71,7 @@ pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, judged_fr
 pub use typed::without_refused;
 pub use workload::{
     MAX_PODS, hindrance, is_unpulled, missing_pods, pod_fault, pod_selector, pods_hint, stalled,
+    unmet,
 };
 
 /// Most bytes of content in one Secret, and most bytes of one stored object: 900 KiB.

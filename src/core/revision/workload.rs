@@ -95,6 +95,22 @@ pub fn missing_pods(live: &Object) -> Option<String> {
     })
 }
 
+/// Returns what an API service or a certificate says of why it is not ready: nothing else shows that.
+///
+/// `object` is as the API server returned it.
+pub fn unmet(object: &Object) -> Option<String> {
+    let type_ = match (object.group(), object.kind()) {
+        ("apiregistration.k8s.io", "APIService") => "Available",
+        ("cert-manager.io", "Certificate" | "Issuer") => "Ready",
+        _ => return None,
+    };
+    let mut conditions = object.list_at("/status/conditions");
+    let found = conditions.find(|it| it["type"] == type_ && it["status"] != status::TRUE)?;
+    let said = ["reason", "message"].map(|key| plain(found[key].as_str().unwrap_or_default()));
+    let said: Vec<_> = said.into_iter().filter(|text| !text.is_empty()).collect();
+    (!said.is_empty()).then(|| said.join(": "))
+}
+
 /// Returns the label selector of the pods of a workload; `None` for every other object.
 pub fn pod_selector(workload: &Object) -> Option<String> {
     let kinds = ["DaemonSet", "Deployment", "StatefulSet"];
@@ -131,10 +147,11 @@ pub fn pods_hint(workload: &Object) -> Option<String> {
     ))
 }
 
-/// Returns what keeps a workload from being ready: what it reports of itself, and what the newest of
+/// Returns what keeps an object from being ready: what it reports of itself, and what the newest of
 /// its pods reports that does not run.
-pub fn hindrance(workload: &Object, pods: &[Object]) -> Option<String> {
-    let reasons: Vec<_> = stalled(workload).into_iter().chain(pod_fault(pods)).collect();
+pub fn hindrance(object: &Object, pods: &[Object]) -> Option<String> {
+    let reasons = [stalled(object), unmet(object), pod_fault(pods)];
+    let reasons: Vec<_> = reasons.into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
@@ -290,6 +307,19 @@ mod tests {
             let want =
                 want.map(|numbers| format!("{numbers} pods exist, the others are refused; {hint}"));
             assert_eq!(of(&object), want, "{row}");
+        }
+    }
+
+    // applying.md 3.7
+    #[test]
+    fn an_object_says_why_its_condition_is_not_met() {
+        for row in rows(include_str!("../testdata/revision/unmet.yaml")) {
+            let object = json!({"apiVersion": row["apiVersion"], "kind": row["kind"],
+                "metadata": {"name": "d"}, "status": {"conditions": [row["condition"]]}});
+            let object = Object::from_value(object).unwrap();
+            let want = row["want"].as_str();
+            assert_eq!(unmet(&object).as_deref(), want, "{row}");
+            assert_eq!(hindrance(&object, &[]).as_deref(), want, "{row}");
         }
     }
 
