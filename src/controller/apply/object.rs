@@ -23,6 +23,8 @@ const MAX_ATTEMPTS: usize = 3;
 const EARLIER_MANAGERS: [&str; 4] = [manager::OPERATOR_CONTROLLER, "helm", "olm", "catalog"];
 /// The same of upstream v1.0 and v1.1; many operators have this name, too.
 const FIRST_MANAGER: &str = "manager";
+/// The one whom the API server has manage all fields of an object whose managers somebody has cleared.
+const NOBODY: &str = "before-first-apply";
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
@@ -269,22 +271,16 @@ impl Observed<'_> {
             }
             (Decision::Update | Decision::Adopt, Some(live)) => {
                 let live = self.upgrade_managed_fields(live.clone()).await?;
+                let live = self.take_applied_fields(live).await?;
                 let desired = desired_object(content, &self.revision.owner, Some(&live));
                 let force = self.decision == Decision::Adopt;
                 let applied = match self.endpoint.apply(&desired, force).await {
                     Err(err) if is_field_conflict(&err) => {
-                        self.endpoint.apply(&desired, true).await?
+                        self.endpoint.apply(&desired, true).await
                     }
-                    answer => answer?,
+                    answer => answer,
                 };
-                let by_helm = controller(&live).is_some_and(|it| it.kind == "ClusterExtension");
-                match take_applied_fields(&applied, manager::OBJECTS, FIRST_MANAGER) {
-                    Some(fields) if by_helm => {
-                        let parts = [("/metadata/managedFields", fields)];
-                        self.endpoint.replace(&applied, &parts).await.map(Some)
-                    }
-                    _ => Ok(Some(applied)),
-                }
+                applied.map(Some)
             }
             (Decision::Superseded, Some(live)) if !has_owner(live, &self.revision.owner.uid) => {
                 let references = with_owner(live, &self.revision.owner);
@@ -306,6 +302,34 @@ impl Observed<'_> {
             Some(fields) => {
                 let parts = [("/metadata/managedFields", fields)];
                 self.endpoint.replace(&live, &parts).await
+            }
+            None => Ok(live),
+        }
+    }
+
+    /// Takes the fields of the bundle from those who managed an object that is taken over, before it is
+    /// applied: that can be repeated. Of an object that nobody controls these are all: a field that they share
+    /// would stay when a later version drops it.
+    async fn take_applied_fields(&self, live: Object) -> Result<Object, kube::Error> {
+        let former = controller(&live);
+        let by_helm = former.as_ref().is_some_and(|it| it.kind == "ClusterExtension");
+        let is_earlier =
+            |name: &str| former.is_none() || name == NOBODY || by_helm && name == FIRST_MANAGER;
+        let is_shared = live.list_at("/metadata/managedFields").any(|entry| {
+            let name = entry["manager"].as_str().unwrap_or_default();
+            name != manager::OBJECTS && is_earlier(name)
+        });
+        if self.decision != Decision::Adopt || !is_shared {
+            return Ok(live);
+        }
+        let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(&live));
+        // A webhook may refuse to be asked by a dry run; whatever else fails, the apply tells.
+        let Ok(applied) = self.endpoint.try_apply(&desired, manager::OBJECTS).await else {
+            return Ok(live);
+        };
+        match take_applied_fields(&live, &applied, manager::OBJECTS, is_earlier) {
+            Some(fields) => {
+                self.endpoint.replace(&live, &[("/metadata/managedFields", fields)]).await
             }
             None => Ok(live),
         }

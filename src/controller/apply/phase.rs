@@ -452,7 +452,7 @@ fn is_invalid(err: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use http::Method;
     use olm_api::CollisionProtection;
@@ -526,12 +526,12 @@ mod tests {
         }
         if deleted {
             live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            live["metadata"]["finalizers"] = json!(["example.com/hold"]);
         }
         live
     }
 
     // applying.md 10: what somebody changed meanwhile is neither repaired nor taken for missing
-            live["metadata"]["finalizers"] = json!(["example.com/hold"]);
     #[rstest]
     #[case::changed(Some(live(Some("u"), false)), None)]
     #[case::missing(None, Some("Object ConfigMap.v1 n/c: not found"))]
@@ -584,6 +584,48 @@ mod tests {
         let phase = ResolvedPhase { name: "deploy".to_owned(), objects };
         let report = applier.observe_phase(0, &phase).await.unwrap();
         assert_eq!((report.deferred.len(), asked.load(Ordering::Relaxed)), (3, 1));
+    }
+
+    // applying.md 3.6: what both managed would stay when a later version drops it
+    #[tokio::test]
+    async fn an_object_that_nobody_controls_is_taken_from_its_managers() {
+        let entry = |manager: &str, operation: &str, data: Value| {
+            json!({"manager": manager,
+            "operation": operation, "apiVersion": "v1", "fieldsV1": {"f:data": data}})
+        };
+        let theirs = |data| entry("kubectl-client-side-apply", "Update", data);
+        let ours = entry(olm_api::keys::manager::OBJECTS, "Apply", json!({"f:a": {}}));
+        let managed = |controller, entries| {
+            let mut live = live(controller, false);
+            live["metadata"]["managedFields"] = entries;
+            live
+        };
+        let before = managed(None, json!([theirs(json!({"f:a": {}, "f:own": {}}))]));
+        let tried = managed(Some("u"), json!([ours, before["metadata"]["managedFields"][0]]));
+        let taken = managed(None, json!([theirs(json!({"f:own": {}}))]));
+        let is_taken = AtomicBool::new(false);
+        let kinds = kinds();
+        let client = answering(move |request| match request.uri() {
+            uri if uri.path() == "/api/v1" => (200, kinds.clone()),
+            _ if request.method() == Method::GET => (200, before.clone()),
+            uri if uri.query().is_some_and(|it| it.contains("dryRun")) => (200, tried.clone()),
+            _ => match request.body().as_array() {
+                Some(operations) => {
+                    assert_eq!(operations[0]["value"], taken["metadata"]["managedFields"]);
+                    is_taken.store(true, Ordering::Relaxed);
+                    (200, taken.clone())
+                }
+                None => {
+                    assert!(is_taken.load(Ordering::Relaxed), "taken before it is applied");
+                    (200, tried.clone())
+                }
+            },
+        });
+        let kinds = Arc::new(Kinds::new(client.clone()));
+        let existence = Existence::new(client.clone(), true);
+        let applier = Applier { client, kinds, existence, ..applier(None) };
+        let report = applier.apply_phase(0, &phase(CollisionProtection::None)).await.unwrap();
+        assert!(report.wrote && report.complete);
     }
 
     #[tokio::test]

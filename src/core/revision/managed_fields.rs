@@ -33,35 +33,50 @@ pub fn upgrade_managed_fields(live: &Object, manager: &str, others: &[&str]) -> 
     Some(std::iter::once(apply).chain(kept).collect())
 }
 
-/// Returns `metadata.managedFields` where the `Update` entries of `other` have none of the fields that
-/// `manager` has applied, or `None` when that changes nothing. For a name that others besides Helm have,
-/// of whose fields those of the bundle are taken and the rest stays.
-pub fn take_applied_fields(live: &Object, manager: &str, other: &str) -> Option<Value> {
-    let mut entries = live.pointer("/metadata/managedFields")?.as_array()?.clone();
-    let applied = entries.iter().find(|entry| is_of(entry, manager, "Apply"))?["fieldsV1"].clone();
-    let before = entries.clone();
-    for entry in entries.iter_mut().filter(|entry| is_of(entry, other, "Update")) {
-        remove_applied(&mut entry["fieldsV1"], &applied);
+/// Returns `metadata.managedFields` of `live` where those whom `is_earlier` names have none of the fields
+/// that `manager` has applied, there or in `applied`, or `None` when that changes nothing. What else they
+/// have stays theirs, but for what is within items that were applied: those go as a whole when they are
+/// dropped.
+pub fn take_applied_fields(
+    live: &Object,
+    applied: &Object,
+    manager: &str,
+    is_earlier: impl Fn(&str) -> bool,
+) -> Option<Value> {
+    let before = live.pointer("/metadata/managedFields")?.as_array()?;
+    let applied = before.iter().chain(applied.list_at("/metadata/managedFields"));
+    let applied: Vec<_> = applied.filter(|entry| is_of(entry, manager, "Apply")).collect();
+    let mut entries = before.clone();
+    for entry in &mut entries {
+        let name = entry["manager"].as_str().unwrap_or_default();
+        if name != manager && is_of_object(entry) && is_earlier(name) {
+            for ours in &applied {
+                remove_applied(&mut entry["fieldsV1"], &ours["fieldsV1"]);
+            }
+        }
     }
     entries.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
-    (entries != before).then_some(entries.into())
+    (entries != *before).then_some(entries.into())
 }
 
 /// Says whether a manager wrote an entry by an operation, and not for a subresource.
 fn is_of(entry: &Value, manager: &str, operation: &str) -> bool {
-    entry["manager"] == manager
-        && entry["operation"] == operation
-        && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    entry["manager"] == manager && entry["operation"] == operation && is_of_object(entry)
+}
+
+fn is_of_object(entry: &Value) -> bool {
+    entry["subresource"].as_str().unwrap_or_default().is_empty()
 }
 
 /// Removes every path of `applied` from `from`, and what nothing is left of. What `from` has below one
-/// of them stays: the bundle does not have it.
+/// of them stays: the bundle does not have it. Within an item of a list nothing does: part of an item, such as
+/// what defaults filled in, would keep all of it.
 fn remove_applied(from: &mut Value, applied: &Value) {
     let (Value::Object(from), Value::Object(applied)) = (from, applied) else { return };
     for (path, below) in applied {
         if let Some(found) = from.get_mut(path) {
             remove_applied(found, below);
-            if found.as_object().is_none_or(Map::is_empty) {
+            if path.starts_with("k:") || found.as_object().is_none_or(Map::is_empty) {
                 from.remove(path);
             }
         }
@@ -136,17 +151,41 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_the_bundle_are_taken_from_a_manager_of_another_name() {
+    fn fields_of_the_bundle_are_taken_from_earlier_managers() {
         let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}});
         let ours = entry("us", "Apply", json!({"f:a": {}}));
         let theirs = entry("manager", "Update", json!({".": {}, "f:a": {}, "f:own": {}}));
-        let found = live(&json!([ours, theirs]));
         let left = entry("manager", "Update", json!({".": {}, "f:own": {}}));
-        let taken = take_applied_fields(&found, "us", "manager");
-        assert_eq!(taken, Some(json!([ours, left])));
-        let all = live(&json!([ours, entry("manager", "Update", json!({"f:a": {}}))]));
-        assert_eq!(take_applied_fields(&all, "us", "manager"), Some(json!([ours])));
-        assert_eq!(take_applied_fields(&live(&json!([ours, left])), "us", "manager"), None);
+        let applied = live(&json!([ours]));
+        let taken = |entries: Value| {
+            take_applied_fields(&live(&entries), &applied, "us", |name| name == "manager")
+        };
+        assert_eq!(taken(json!([ours, theirs])), Some(json!([ours, left])));
+        assert_eq!(taken(json!([theirs])), Some(json!([left])), "before it is applied");
+        let all = entry("manager", "Update", json!({"f:a": {}}));
+        assert_eq!(taken(json!([ours, all])), Some(json!([ours])));
+        assert_eq!(taken(json!([ours, left])), None);
+        let another = entry("kubectl", "Apply", json!({"f:a": {}}));
+        assert_eq!(taken(json!([ours, another])), None);
+        let dropped = entry("us", "Apply", json!({"f:own": {}}));
+        assert_eq!(
+            taken(json!([dropped, theirs])).map(|it| it[1]["fieldsV1"].clone()),
+            Some(json!({"f:data": {".": {}}}))
+        );
+    }
+
+    // A container that a later version drops would stay with what defaults filled in.
+    #[test]
+    fn an_item_of_a_list_is_taken_as_a_whole() {
+        let entry = |manager: &str, fields: Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": fields}});
+        let item = r#"k:{"name":"proxy"}"#;
+        let ours = entry("us", json!({"f:list": {item: {".": {}, "f:image": {}}}}));
+        let filled = json!({".": {}, "f:image": {}, "f:resources": {}});
+        let theirs = json!({"f:list": {".": {}, item: filled, r#"k:{"name":"own"}"#: {".": {}}}});
+        let left = json!({"f:list": {".": {}, r#"k:{"name":"own"}"#: {".": {}}}});
+        let (found, applied) = (live(&json!([entry("kubectl", theirs)])), live(&json!([ours])));
+        let taken = take_applied_fields(&found, &applied, "us", |_| true);
+        assert_eq!(taken, Some(json!([entry("kubectl", left)])));
     }
 
     #[test]
