@@ -7,8 +7,8 @@ use olm_api::keys::manager;
 use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, Fixed, RefusedField, controller, desired_object, has_owner, is_unchanged,
-    take_applied_fields, take_leftovers, upgrade_managed_fields, with_owner,
+    Decision, Fixed, RefusedField, controller, desired_object, has_owner, in_one_version,
+    is_unchanged, take_applied_fields, take_leftovers, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
@@ -69,7 +69,10 @@ impl Observed<'_> {
     /// Asks the API server whether it would take the object. When that would change nothing, the
     /// object counts as applied, so that a controller that has just started writes nothing.
     pub(super) async fn dry_run(&mut self) -> Result<(), kube::Error> {
-        let answer = self.try_write().await;
+        let answer = match self.try_write().await {
+            Err(err) if is_of_conversion(&err) => self.try_in_one_version(err).await,
+            answer => answer,
+        };
         let refused = match answer {
             Err(err) if self.presumed || code(&err) == 409 => err,
             answer => return self.judge(answer).await,
@@ -156,6 +159,16 @@ impl Observed<'_> {
         let desired = desired_object(content, owner, Some(&live));
         self.live = Some(live);
         self.endpoint.try_apply(&desired, manager::OBJECTS).await.map(drop)
+    }
+
+    /// Asks again once all managers have written in the version that is applied, if that is not so already.
+    /// Nothing but `managedFields` is written.
+    async fn try_in_one_version(&mut self, refused: kube::Error) -> Result<(), kube::Error> {
+        let fields = self.live.as_ref().and_then(|live| Some((live, in_one_version(live)?)));
+        let Some((live, fields)) = fields else { return Err(refused) };
+        self.live =
+            Some(self.endpoint.replace(live, &[("/metadata/managedFields", fields)]).await?);
+        self.try_write().await
     }
 
     /// Returns the fields that cannot be changed, where the API server refused the object for what it
@@ -346,6 +359,14 @@ fn is_counted_twice(refusal: &str) -> bool {
         Some(used == limited && !requested.contains("services."))
     };
     counted().unwrap_or(false)
+}
+
+/// Returns whether the API server could not convert an object to a version in which somebody wrote it.
+fn is_of_conversion(err: &kube::Error) -> bool {
+    let kube::Error::Api(status) = err else { return false };
+    let text = &status.message;
+    status.code == 500
+        && (text.contains("to an invalid group/version") || text.contains("not declared in schema"))
 }
 
 fn refused_fields<'a>(err: &'a kube::Error) -> Vec<RefusedField<'a>> {

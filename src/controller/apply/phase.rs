@@ -586,6 +586,47 @@ mod tests {
         assert_eq!((report.deferred.len(), asked.load(Ordering::Relaxed)), (3, 1));
     }
 
+    // applying.md 3.6
+    #[rstest]
+    #[case::gone(
+        "failed to prune fields: failed to convert merged object to last applied version: \
+        request to convert CR to an invalid group/version: v1alpha1"
+    )]
+    #[case::of_fewer_fields(
+        "failed to prune fields: failed add back owned items: failed to convert \
+        pruned object at version v1alpha1: .data: field not declared in schema"
+    )]
+    #[tokio::test]
+    async fn an_object_is_applied_that_was_written_in_an_earlier_version(#[case] refusal: &str) {
+        let managed = |version: &str| {
+            let mut live = live(Some("u"), false);
+            live["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Update",
+                "apiVersion": version, "fieldsV1": {"f:data": {"f:a": {}}}}]);
+            live
+        };
+        let (before, after) = (managed("v1alpha1"), managed("v1"));
+        let (kinds, refusal) = (kinds(), refusal.to_owned());
+        let is_repaired = AtomicBool::new(false);
+        let client = answering(move |request| match (request.method(), request.uri().path()) {
+            (&Method::GET, "/api/v1") => (200, kinds.clone()),
+            (&Method::GET, _) => (200, before.clone()),
+            (&Method::PATCH, _) => match request.body().as_array() {
+                Some(operations) => {
+                    assert_eq!(operations[0]["value"], after["metadata"]["managedFields"]);
+                    is_repaired.store(true, Ordering::Relaxed);
+                    (200, after.clone())
+                }
+                None if is_repaired.load(Ordering::Relaxed) => (200, after.clone()),
+                None => (500, json!({"status": "Failure", "code": 500, "message": refusal})),
+            },
+            _ => panic!("{request:?}"),
+        });
+        let kinds = Arc::new(Kinds::new(client.clone()));
+        let applier = Applier { client, kinds, ..applier(None) };
+        let report = applier.apply_phase(0, &phase(CollisionProtection::Prevent)).await.unwrap();
+        assert!(report.complete);
+    }
+
     // applying.md 3.6: what both managed would stay when a later version drops it
     #[tokio::test]
     async fn an_object_that_nobody_controls_is_taken_from_its_managers() {

@@ -59,6 +59,19 @@ pub fn take_applied_fields(
     (entries != *before).then_some(entries.into())
 }
 
+/// Returns `metadata.managedFields` with all entries in the version of the object, or `None` if they are.
+///
+/// The API server converts a custom resource to the version of every entry, and fails where its definition
+/// has lost that version, or where a field is unknown to it.
+pub fn in_one_version(live: &Object) -> Option<Value> {
+    let version = json!(live.api_version());
+    let mut entries = live.pointer("/metadata/managedFields")?.as_array()?.clone();
+    let mut others = entries.iter_mut().filter(|entry| entry["apiVersion"] != version).peekable();
+    others.peek()?;
+    others.for_each(|entry| entry["apiVersion"] = version.clone());
+    Some(entries.into())
+}
+
 /// Says whether a manager wrote an entry by an operation, and not for a subresource.
 fn is_of(entry: &Value, manager: &str, operation: &str) -> bool {
     entry["manager"] == manager && entry["operation"] == operation && is_of_object(entry)
@@ -186,6 +199,19 @@ mod tests {
         let (found, applied) = (live(&json!([entry("kubectl", theirs)])), live(&json!([ours])));
         let taken = take_applied_fields(&found, &applied, "us", |_| true);
         assert_eq!(taken, Some(json!([entry("kubectl", left)])));
+    }
+
+    #[test]
+    fn all_managers_can_have_one_version() {
+        let entry = |version: &str| json!({"manager": "us", "operation": "Apply", "apiVersion": version, "fieldsV1": {}});
+        let object = |versions: &[&str]| {
+            let entries: Vec<_> = versions.iter().map(|version| entry(version)).collect();
+            let value = json!({"apiVersion": "g/v1", "metadata": {"managedFields": entries}});
+            Object::from_value(value).unwrap()
+        };
+        let same = json!([entry("g/v1"), entry("g/v1")]);
+        assert_eq!(in_one_version(&object(&["g/v1alpha1", "g/v1"])), Some(same));
+        assert_eq!(in_one_version(&object(&["g/v1"])), None);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use managed::{
     RevisionOwner, desired_object, fingerprint, forbidden_metadata, is_applied, is_unchanged,
     orphaned, released, retained, with_owner,
 };
-pub use managed_fields::{take_applied_fields, upgrade_managed_fields};
+pub use managed_fields::{in_one_version, take_applied_fields, upgrade_managed_fields};
 pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use origin::{Origin, changed_by};
