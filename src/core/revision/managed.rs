@@ -7,7 +7,7 @@ use olm_api::keys::{annotation, label, manager};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::object::{Object, map_in};
+use crate::object::{Object, is_set, map_in};
 
 use super::adopt::{controller, has_owner};
 use super::hex;
@@ -32,15 +32,13 @@ pub struct RevisionOwner {
     pub archived: Vec<String>,
 }
 
-/// Returns the metadata fields of `object` that content must not have.
+/// Returns the metadata fields of `object` that content must not have. Empty ones say nothing.
 ///
-/// Source: applying.md 3.6.
+/// Source: applying.md 3.6, boxcutter `validation/metadata.go`.
 pub fn forbidden_metadata(object: &Object) -> Vec<&'static str> {
-    let metadata = object.0.get("metadata").and_then(Value::as_object);
-    FORBIDDEN
-        .into_iter()
-        .filter(|key| metadata.is_some_and(|metadata| metadata.contains_key(*key)))
-        .collect()
+    let metadata = object.0.get("metadata");
+    let has = |key: &&str| metadata.is_some_and(|it| is_set(&it[*key]) && it[*key] != 0);
+    FORBIDDEN.into_iter().filter(has).collect()
 }
 
 /// Returns what is applied for `content`: with our labels and annotation, owned by the revision,
@@ -67,6 +65,7 @@ pub fn desired_object(content: &Object, owner: &RevisionOwner, live: Option<&Obj
         keep_pull_secrets(&mut object, live);
     }
     let metadata = object.metadata_mut();
+    metadata.retain(|key, _| !FORBIDDEN.contains(&key.as_str()));
     let labels = map_in(metadata, "labels");
     labels.insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_OLM.into());
     if let Some(name) = &owner.owner_name {

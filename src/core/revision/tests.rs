@@ -666,6 +666,22 @@ fn probe_texts_name_what_is_wrong() {
     assert_eq!(claim.identity().text(), "PersistentVolumeClaim.v1 ns1/data");
 }
 
+// applying.md 3.6
+#[rstest]
+#[case::absent(json!({}), &[])]
+#[case::empty(
+    json!({"uid": "", "generation": 0, "finalizers": [], "ownerReferences": null}),
+    &[]
+)]
+#[case::set(
+    json!({"uid": "u", "generation": 1, "finalizers": ["f"], "generateName": "a-"}),
+    &["uid", "generation", "generateName", "finalizers"]
+)]
+fn content_has_no_metadata_of_the_api_server(#[case] metadata: Value, #[case] want: &[&str]) {
+    let object = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+    assert_eq!(forbidden_metadata(&object), want);
+}
+
 // applying.md e3
 #[test]
 fn stateful_set_needs_no_condition() {
