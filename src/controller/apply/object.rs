@@ -332,7 +332,9 @@ impl Observed<'_> {
             let name = entry["manager"].as_str().unwrap_or_default();
             name != manager::OBJECTS && is_earlier(name)
         });
-        if self.decision != Decision::Adopt || !is_shared {
+        // The pull secrets of an account are known by whoever has written them.
+        let is_account = live.kind() == "ServiceAccount";
+        if self.decision != Decision::Adopt || !is_shared || is_account {
             return Ok(live);
         }
         let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(&live));
