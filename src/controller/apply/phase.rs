@@ -650,17 +650,15 @@ mod tests {
             uri if uri.path() == "/api/v1" => (200, kinds.clone()),
             _ if request.method() == Method::GET => (200, before.clone()),
             uri if uri.query().is_some_and(|it| it.contains("dryRun")) => (200, tried.clone()),
-            _ => match request.body().as_array() {
-                Some(operations) => {
+            _ => {
+                if let Some(operations) = request.body().as_array() {
                     assert_eq!(operations[0]["value"], taken["metadata"]["managedFields"]);
                     is_taken.store(true, Ordering::Relaxed);
-                    (200, taken.clone())
+                    return (200, taken.clone());
                 }
-                None => {
-                    assert!(is_taken.load(Ordering::Relaxed), "taken before it is applied");
-                    (200, tried.clone())
-                }
-            },
+                assert!(is_taken.load(Ordering::Relaxed), "taken before it is applied");
+                (200, tried.clone())
+            }
         });
         let kinds = Arc::new(Kinds::new(client.clone()));
         let existence = Existence::new(client.clone(), true);
