@@ -1,14 +1,15 @@
 //! The entries of one tar stream, with their long names.
 //!
-//! The `tar` crate finds the headers and checks them; the extension headers (GNU long names, PAX
-//! records) are read here instead, because the crate reads them into memory without a bound,
-//! splits PAX values at newlines, and expands sparse files. An archive that two readers could
-//! understand differently is refused.
+//! The `tar` crate reads the fields of a header. Where headers are is decided here, because the crate
+//! takes what follows a link or directory with a size for its content, and ends at one block of zeros;
+//! and so are extension headers (GNU long names, PAX records) read, because it reads them into memory
+//! without a bound, splits PAX values at newlines, and expands sparse files. An archive that two readers
+//! could understand differently is refused.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
 
-use tar::EntryType;
+use tar::{EntryType, Header};
 
 /// Largest extension header, in bytes. Source: Go `archive/tar`, `maxSpecialFileSize`.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
@@ -38,6 +39,9 @@ impl ArchiveError {
     }
 }
 
+/// Size of a header, and of each of the two blocks of zeros that end an archive.
+const BLOCK_BYTES: u64 = 512;
+
 /// Most extension headers in a row; real archives have at most one of each of the four kinds.
 const MAX_EXTENSIONS: usize = 16;
 
@@ -52,13 +56,24 @@ pub(crate) enum Kind {
     Special(&'static str),
 }
 
+impl Kind {
+    /// Returns whether content follows the header. Some tools write a size into others, too; as for Go
+    /// it means nothing there.
+    fn has_content(self) -> bool {
+        matches!(self, Self::File | UNKNOWN)
+    }
+}
+
+/// The kind of a type that is not known.
+const UNKNOWN: Kind = Kind::Special("entry of unknown type");
+
 /// One entry; reads its content.
 pub(crate) struct Entry<'a> {
     pub(crate) name: Vec<u8>,
     pub(crate) link: Vec<u8>,
     pub(crate) kind: Kind,
     pub(crate) size: u64,
-    pub(crate) content: Box<dyn Read + 'a>,
+    pub(crate) content: &'a mut dyn Read,
 }
 
 /// Extension headers for the next entry.
@@ -71,33 +86,104 @@ struct Extensions {
     size: Option<u64>,
 }
 
-/// Iterates the entries of an archive.
-pub(crate) struct Entries<'a, R: Read + 'a> {
-    raw: tar::Entries<'a, R>,
+/// Iterates the entries of an archive; reads the content of the present one.
+pub(crate) struct Entries<R> {
+    inner: R,
+    /// Bytes of the content that are not read yet, and what fills its last block.
+    left: u64,
+    padding: u64,
 }
 
-impl<'a, R: Read + 'a> Entries<'a, R> {
-    pub(crate) fn new(archive: &'a mut tar::Archive<R>) -> io::Result<Self> {
-        Ok(Self { raw: archive.entries()?.raw(true) })
+impl<R: Read> Entries<R> {
+    pub(crate) fn new(inner: R) -> Self {
+        Self { inner, left: 0, padding: 0 }
     }
 
     /// Returns the next entry, `None` at the end marker or the end of the stream.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry<'a>>, ArchiveError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, ArchiveError> {
         let mut extensions = Extensions::default();
         for _ in 0..=MAX_EXTENSIONS {
-            let Some(raw) = self.raw.next() else { return Ok(None) };
-            let mut raw = raw?;
-            match raw.header().entry_type() {
-                EntryType::GNULongName => extensions.long_name = Some(text(&mut raw)?),
-                EntryType::GNULongLink => extensions.long_link = Some(text(&mut raw)?),
-                EntryType::XHeader => extensions.read_pax(&bounded(&mut raw)?)?,
+            let Some(header) = self.header()? else { return Ok(None) };
+            match header.entry_type() {
+                EntryType::GNULongName => extensions.long_name = Some(self.text()?),
+                EntryType::GNULongLink => extensions.long_link = Some(self.text()?),
+                EntryType::XHeader => extensions.read_pax(&self.bounded()?)?,
                 // A global header describes the archive, for example the commit it was made from.
-                EntryType::XGlobalHeader => drop(bounded(&mut raw)?),
+                EntryType::XGlobalHeader => drop(self.bounded()?),
                 EntryType::GNUSparse => return Err(ArchiveError::sparse()),
-                _ => return extensions.complete(raw).map(Some),
+                _ => return extensions.complete(&header, self.left, self).map(Some),
             }
         }
         Err(ArchiveError::refused("too many extension headers"))
+    }
+
+    /// Returns the stream behind the last entry.
+    pub(crate) fn into_inner(self) -> R {
+        self.inner
+    }
+
+    /// Passes what is left of the present entry, and returns the next header, `None` at the end.
+    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+        let rest = self.left.saturating_add(self.padding);
+        if io::copy(&mut (&mut self.inner).take(rest), &mut io::sink())? < rest {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        let Some(header) = self.block()? else { return Ok(None) };
+        if is_zero(&header) {
+            // Two of them end an archive.
+            return match self.block()? {
+                Some(other) if !is_zero(&other) => {
+                    Err(ArchiveError::refused("a single block of zeros does not end an archive"))
+                }
+                _ => Ok(None),
+            };
+        }
+        // The errors of the crate quote what it takes for a header, which may be content.
+        let size = header.entry_size().ok().filter(|_| is_sound(&header));
+        let size = size.ok_or_else(|| ArchiveError::refused("malformed header"))?;
+        self.left = if kind(header.entry_type()).has_content() { size } else { 0 };
+        self.padding = self.left.wrapping_neg() % BLOCK_BYTES;
+        Ok(Some(header))
+    }
+
+    fn block(&mut self) -> io::Result<Option<Header>> {
+        let mut block = Vec::new();
+        match (&mut self.inner).take(BLOCK_BYTES).read_to_end(&mut block)? as u64 {
+            0 => Ok(None),
+            BLOCK_BYTES => Ok(Some(Header::from_byte_slice(&block).clone())),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    fn bounded(&mut self) -> Result<Vec<u8>, ArchiveError> {
+        let size = self.left;
+        if size > MAX_EXTENSION_BYTES {
+            let text = format!("extension header is larger than {MAX_EXTENSION_BYTES} bytes");
+            return Err(ArchiveError::refused(text));
+        }
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        if bytes.len() as u64 != size {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a GNU long name, which ends at its first NUL.
+    fn text(&mut self) -> Result<Vec<u8>, ArchiveError> {
+        let mut bytes = self.bounded()?;
+        if let Some(nul) = bytes.iter().position(|b| *b == 0) {
+            bytes.truncate(nul);
+        }
+        Ok(bytes)
+    }
+}
+
+impl<R: Read> Read for Entries<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = (&mut self.inner).take(self.left).read(buffer)?;
+        self.left -= read as u64;
+        Ok(read)
     }
 }
 
@@ -119,22 +205,25 @@ impl Extensions {
         Ok(())
     }
 
-    fn complete<'a, R: Read + 'a>(self, raw: tar::Entry<'a, R>) -> Result<Entry<'a>, ArchiveError> {
-        let header = raw.header();
-        let size = header.entry_size()?;
-        if let Some(pax) = self.size.filter(|pax| *pax != size) {
+    fn complete<'a>(
+        self,
+        header: &Header,
+        size: u64,
+        content: &'a mut dyn Read,
+    ) -> Result<Entry<'a>, ArchiveError> {
+        let mut kind = kind(header.entry_type());
+        if let Some(pax) = self.size.filter(|pax| kind.has_content() && *pax != size) {
             let text = format!("header says {size} bytes and its PAX record {pax}");
             return Err(ArchiveError::refused(text));
         }
         let name = self.path.or(self.long_name).unwrap_or_else(|| header.path_bytes().into_owned());
         let link = self.link_path.or(self.long_link);
         let link = link.or_else(|| header.link_name_bytes().map(Cow::into_owned));
-        let mut kind = kind(header.entry_type());
         // Before there was a type for directories, a trailing slash marked them.
         if kind == Kind::File && name.ends_with(b"/") {
             kind = Kind::Directory;
         }
-        Ok(Entry { name, link: link.unwrap_or_default(), kind, size, content: Box::new(raw) })
+        Ok(Entry { name, link: link.unwrap_or_default(), kind, size, content })
     }
 }
 
@@ -147,8 +236,20 @@ fn kind(entry_type: EntryType) -> Kind {
         EntryType::Char => Kind::Special("character device"),
         EntryType::Block => Kind::Special("block device"),
         EntryType::Fifo => Kind::Special("fifo"),
-        _ => Kind::Special("entry of unknown type"),
+        _ => UNKNOWN,
     }
+}
+
+fn is_zero(header: &Header) -> bool {
+    header.as_bytes().iter().all(|byte| *byte == 0)
+}
+
+/// Returns whether the checksum of a header is right, in which its own field counts as blanks.
+fn is_sound(header: &Header) -> bool {
+    let bytes = header.as_bytes();
+    let others = bytes[..148].iter().chain(&bytes[156..]);
+    let sum = others.map(|byte| u32::from(*byte)).sum::<u32>() + 8 * u32::from(b' ');
+    header.cksum().is_ok_and(|checksum| checksum == sum)
 }
 
 /// Splits `length key=value\n` off the front; the length counts the whole record.
@@ -166,27 +267,4 @@ fn number(digits: &[u8]) -> Result<u64, ArchiveError> {
         return Err(ArchiveError::pax());
     }
     text.parse().map_err(|_| ArchiveError::pax())
-}
-
-fn bounded<R: Read>(raw: &mut tar::Entry<'_, R>) -> Result<Vec<u8>, ArchiveError> {
-    let size = raw.header().entry_size()?;
-    if size > MAX_EXTENSION_BYTES {
-        let text = format!("extension header is larger than {MAX_EXTENSION_BYTES} bytes");
-        return Err(ArchiveError::refused(text));
-    }
-    let mut bytes = Vec::new();
-    raw.read_to_end(&mut bytes)?;
-    if bytes.len() as u64 != size {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-    }
-    Ok(bytes)
-}
-
-/// Reads a GNU long name, which ends at its first NUL.
-fn text<R: Read>(raw: &mut tar::Entry<'_, R>) -> Result<Vec<u8>, ArchiveError> {
-    let mut bytes = bounded(raw)?;
-    if let Some(nul) = bytes.iter().position(|b| *b == 0) {
-        bytes.truncate(nul);
-    }
-    Ok(bytes)
 }

@@ -160,13 +160,12 @@ impl<'a> Unpacking<'a> {
         let (before, limits) = (self.decompressed, self.limits);
         let (got, decompressed) = thread::scope(|scope| {
             let reader = LayerReader::new(scope, blob, hasher, before, limits, stop)?;
-            let mut archive = tar::Archive::new(reader);
-            let mut entries = Entries::new(&mut archive)?;
+            let mut entries = Entries::new(reader);
             while let Some(entry) = entries.next()? {
                 *current = Some(String::from_utf8_lossy(&entry.name).into_owned());
                 self.entry(entry, index)?;
             }
-            Ok::<_, Refusal>(archive.into_inner().finish()?)
+            Ok::<_, Refusal>(entries.into_inner().finish()?)
         })?;
         self.decompressed += decompressed;
         match &layer.diff_id {
@@ -243,7 +242,7 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn keep(&mut self, mut entry: Entry<'_>) -> Result<Span, Refusal> {
+    fn keep(&mut self, entry: Entry<'_>) -> Result<Span, Refusal> {
         self.count_file()?;
         if entry.size > self.limits.file {
             let text = format!("file is larger than {} bytes", self.limits.file);
@@ -252,7 +251,7 @@ impl<'a> Unpacking<'a> {
         if entry.size > self.limits.kept.saturating_sub(self.spool.written()) {
             return Err(kept_bytes(self.limits));
         }
-        let span = self.spool.append(&mut entry.content)?;
+        let span = self.spool.append(entry.content)?;
         let whole = (span.len == entry.size).then_some(span);
         whole.ok_or_else(|| Refusal::of("content ends before the size its header says"))
     }
