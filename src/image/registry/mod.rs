@@ -165,7 +165,8 @@ impl Session {
         let (mut received, mut resumed) = (0, false);
         loop {
             let (since, began) = (received, Instant::now());
-            let range = format!("bytes={received}-");
+            // Some registries refuse a range without an end.
+            let range = format!("bytes={received}-{}", blob.size.saturating_sub(1));
             let headers: &[_] = if received == 0 { &[] } else { &[(RANGE, range)] };
             let response = self.ask(&Method::GET, &path, headers, Redirects::AnyHost).await?;
             if received > 0 && !continues(&response, received) {
