@@ -108,8 +108,8 @@ struct Entry {
 impl Credentials {
     /// Reads a configuration: `{"auths": {...}}`, or the older form that is the inner map alone.
     ///
-    /// Keys without a credential are skipped; `credsStore` leaves such keys behind. An entry that cannot
-    /// be used does not keep the others from being used.
+    /// Keys without a credential are skipped; `credsStore` leaves such keys behind, and settings are such
+    /// keys in the older form. An entry that cannot be used does not keep the others from being used.
     ///
     /// Fails if it is of another form, or no entry can be used because something is wrong with one.
     pub fn parse(json: &[u8]) -> Result<Self, AuthError> {
@@ -117,13 +117,15 @@ impl Credentials {
         let Value::Object(mut object) = value else {
             return Err(AuthError::Shape("not an object"));
         };
-        let helpers_only = object.contains_key("credsStore") || object.contains_key("credHelpers");
         let entries = match object.remove("auths") {
             Some(Value::Object(entries)) => entries,
             Some(Value::Null) => Map::new(),
             Some(_) => return Err(AuthError::Shape("unexpected members")),
-            None if helpers_only => Map::new(),
-            None => object,
+            None => {
+                // Without a login a configuration has settings alone, such as `currentContext`.
+                object.retain(|key, value| value.is_object() || key.contains(['.', ':', '/']));
+                object
+            }
         };
         let mut credentials = Self::default();
         for (key, entry) in entries.into_iter().collect::<BTreeMap<_, _>>() {
