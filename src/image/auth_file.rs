@@ -67,6 +67,8 @@ impl AuthFiles {
                     return None;
                 }
                 Err(error) => Err(error.into()),
+                // As for Docker; `/dev/null` is one, too.
+                Ok(content) if content.trim_ascii().is_empty() => return None,
                 Ok(content) => Credentials::parse(&content).map_err(Into::into),
             };
             let failed = |source| AuthFileError { path: path.clone(), source };
@@ -110,4 +112,15 @@ fn at_home(folder: &str) -> Option<PathBuf> {
 /// Returns the path in an environment variable, if it has one.
 fn set(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_has_no_credentials() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(AuthFiles::of_user(Some(file.path().to_owned())).source().is_empty());
+    }
 }
