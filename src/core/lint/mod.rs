@@ -26,8 +26,8 @@ use crate::similar;
 
 /// Rules of catalogs that are about a bundle alone.
 #[rustfmt::skip]
-const OF_BUNDLES: [Rule; 10] = [
-    Rule::Meta, Rule::Property, Rule::Entry, Rule::SkipRange, Rule::RelatedImage,
+const OF_BUNDLES: [Rule; 11] = [
+    Rule::Meta, Rule::Property, Rule::Bundle, Rule::Entry, Rule::SkipRange, Rule::RelatedImage,
     Rule::BundleVersion, Rule::Gvk, Rule::Required, Rule::Constraint, Rule::MaxOpenshift,
 ];
 /// Versions of the reviews that an API server sends to webhooks.

@@ -43,6 +43,14 @@ fn a_sound_bundle_is_not_blamed() {
     assert_eq!(catalog("{version: 1.0.0}", DEPENDENCIES, dependencies), Findings::default());
 }
 
+#[test]
+fn a_name_that_no_extension_can_install_is_told() {
+    let text = csv("{version: 1.0.0}").replace("name: pot.v1", "name: pot.v1+2");
+    let files = with(&[("manifests/csv.yaml", &text)]);
+    let warned = ["\"pot.v1+2\" is not a DNS subdomain: no extension can install it".to_owned()];
+    assert_eq!(in_catalog(&load(&files), &files, image).unwrap().warnings, warned);
+}
+
 /// Returns a bundle whose CSV has an annotation.
 fn annotated(key: &str, value: &str) -> Files {
     let text = csv("{version: 1.0.0}")
