@@ -211,7 +211,12 @@ impl Bundle {
         let mut listed = properties.iter().enumerate();
         let metadata = listed.find(|(_, (kind, _))| kind == property::CSV_METADATA);
         let min_kube_version = match metadata {
-            None => min_kube_version_of_csv(&properties),
+            None => {
+                let listed = properties.iter().enumerate();
+                min_kube_version_of_csv(
+                    listed.map(|(at, (kind, value))| (at, kind.as_str(), *value)),
+                )
+            }
             Some((index, (_, value))) => min_kube_version(value).map(|version| (index, version)),
         };
         Ok(Self::new(name, fields.text("image")?, properties, min_kube_version))
@@ -273,11 +278,13 @@ fn min_kube_version(value: &str) -> Option<String> {
     Some(version).filter(|version| !version.is_empty())
 }
 
-/// Returns what the `olm.bundle.object` that is the CSV says about Kubernetes, and its index.
-fn min_kube_version_of_csv(properties: &[(String, &str)]) -> Option<(usize, String)> {
-    let listed = properties.iter().enumerate();
-    let mut objects = listed.filter(|(_, (kind, _))| kind == property::BUNDLE_OBJECT);
-    objects.find_map(|(index, (_, value))| {
+/// Returns what the `olm.bundle.object` that is the CSV says about Kubernetes, and its index. A
+/// property is index, type and value.
+pub(super) fn min_kube_version_of_csv<'a>(
+    properties: impl Iterator<Item = (usize, &'a str, &'a str)>,
+) -> Option<(usize, String)> {
+    let mut objects = properties.filter(|(_, kind, _)| *kind == property::BUNDLE_OBJECT);
+    objects.find_map(|(index, _, value)| {
         let data = Fields::of(value).ok()?.text("data").ok()?;
         let json = String::from_utf8(STANDARD.decode(data).ok()?).ok()?;
         // Most objects are large, and searched faster than parsed.

@@ -5,9 +5,10 @@ use olm_api::keys::property;
 use super::{Linter, Origin, Rule, Severity};
 use crate::catalog::constraint::parsed;
 use crate::catalog::fields::{FieldError, Fields};
+use crate::catalog::model::min_kube_version_of_csv;
 use crate::error::{Chain, quote};
 use crate::gate::{MaxVersion, max_openshift_version};
-use crate::version::VersionRelease;
+use crate::version::{Version, VersionRelease};
 
 /// Properties with type and value: index, type and value as JSON.
 pub(super) type List<'a> = Vec<(usize, String, &'a str)>;
@@ -74,7 +75,14 @@ impl Linter {
                 property::GVK | property::GVK_REQUIRED => self.kind(origin, &at, value),
                 property::PACKAGE_REQUIRED => self.required(origin, &at, value),
                 property::CONSTRAINT => self.constraint(origin, &at, value),
+                property::CSV_METADATA => self.csv_metadata(origin, &at, value),
                 _ => {}
+            }
+        }
+        if of(property::CSV_METADATA).next().is_none() {
+            let listed = properties.iter().map(|(i, kind, value)| (*i, kind.as_str(), *value));
+            if let Some((i, minimum)) = min_kube_version_of_csv(listed) {
+                self.min_kube_version(origin, format!("/properties/{i}/value"), &minimum);
             }
         }
         let max: Vec<_> = of(property::MAX_OPENSHIFT_VERSION).collect();
@@ -117,6 +125,10 @@ impl Linter {
             Ok(parsed) => {
                 if let Some(release) = release.filter(|release| !release.is_empty()) {
                     self.name_of_release(origin, &version, &release);
+                    if !parsed.version.build.is_empty() {
+                        let text = "a version with a release must have no build metadata";
+                        self.error(origin, Rule::BundleVersion, format!("{at}/version"), text);
+                    }
                 }
                 Some(parsed)
             }
@@ -173,6 +185,27 @@ impl Linter {
         }
         if let Some(Err(fault)) = parsed(property::PACKAGE_REQUIRED, value) {
             self.error(origin, Rule::Required, format!("{at}/versionRange"), fault.to_string());
+        }
+    }
+
+    fn csv_metadata(&mut self, origin: &Origin, at: &str, value: &str) {
+        let at = format!("{at}/minKubeVersion");
+        match Fields::of(value).and_then(|fields| fields.text("minKubeVersion")) {
+            Ok(minimum) => self.min_kube_version(origin, at, &minimum),
+            Err(error) => {
+                let text = format!("olm.csv.metadata: {}", Chain(&error));
+                self.error(origin, Rule::Constraint, at, text);
+            }
+        }
+    }
+
+    fn min_kube_version(&mut self, origin: &Origin, at: String, minimum: &str) {
+        if minimum.is_empty() {
+            return;
+        }
+        if let Err(error) = Version::parse_tolerant(minimum) {
+            let text = format!("minKubeVersion {}: {error}", quote(minimum));
+            self.error(origin, Rule::Constraint, at, text);
         }
     }
 
