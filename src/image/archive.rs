@@ -124,9 +124,12 @@ impl<R: Read> Entries<R> {
 
     /// Passes what is left of the present entry, and returns the next header, `None` at the end.
     fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
-        let rest = self.left.saturating_add(self.padding);
-        if io::copy(&mut (&mut self.inner).take(rest), &mut io::sink())? < rest {
+        if self.skip(self.left)? < self.left {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        // As for Go an archive may end without what fills its last block.
+        if self.skip(self.padding)? < self.padding {
+            return Ok(None);
         }
         let Some(header) = self.block()? else { return Ok(None) };
         if is_zero(&header) {
@@ -144,6 +147,10 @@ impl<R: Read> Entries<R> {
         self.left = if kind(header.entry_type()).has_content() { size } else { 0 };
         self.padding = self.left.wrapping_neg() % BLOCK_BYTES;
         Ok(Some(header))
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        io::copy(&mut (&mut self.inner).take(bytes), &mut io::sink())
     }
 
     fn block(&mut self) -> io::Result<Option<Header>> {
