@@ -7,6 +7,7 @@ use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::go_text;
+use super::loosening::DOCUMENTATION;
 use crate::error::quote;
 use crate::object::items;
 
@@ -142,8 +143,15 @@ fn nullable(old: &Value, new: &Value) -> Option<String> {
 }
 
 fn one_of(old: &Value, new: &Value) -> Option<String> {
-    let texts =
-        |value: &Value| items(value).map(go_text::of_schema).sorted().dedup().collect::<Vec<_>>();
+    // With other documentation it is the same alternative.
+    let text = |schema: &Value| {
+        let mut schema = schema.clone();
+        if let Value::Object(schema) = &mut schema {
+            schema.retain(|key, _| !DOCUMENTATION.contains(&key.as_str()));
+        }
+        go_text::of_schema(&schema)
+    };
+    let texts = |value: &Value| items(value).map(text).sorted().dedup().collect::<Vec<_>>();
     let (old, new) = (texts(old), texts(new));
     let said = |text: &str, schemas: &[&str]| Some(format!("{text}: [{}]", schemas.join(" ")));
     let (removed, added) = (without(&old, &new), without(&new, &old));

@@ -12,7 +12,7 @@ use super::schema::{Position, Schema};
 use crate::object::items;
 
 /// Keywords that say nothing about objects.
-const DOCUMENTATION: [&str; 4] = ["description", "title", "example", "externalDocs"];
+pub(super) const DOCUMENTATION: [&str; 4] = ["description", "title", "example", "externalDocs"];
 
 /// Keywords that only ever refuse objects.
 #[rustfmt::skip]
