@@ -38,9 +38,11 @@ pub(crate) mod upgrade;
 pub(crate) mod version;
 pub(crate) mod why;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::Global;
@@ -182,11 +184,58 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Cluster", &["cluster", "migrate", "doctor", "completion", "version"]),
 ];
 
+/// Words of other tools, and the commands that do the same here: the first that exists is suggested.
+const SYNONYMS: [(&[&str], &[&str]); 4] = [
+    (&["uninstall", "remove", "rm", "delete"], &["delete", "remove"]),
+    (&["list", "ls", "get", "describe"], &["status", "list"]),
+    (&["update"], &["upgrade", "refresh"]),
+    (&["validate"], &["lint"]),
+];
+
 /// Reads the command line.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = grouped();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let words: Vec<_> = std::env::args_os().collect();
+    let matches = command.try_get_matches_from_mut(&words);
+    let matches = matches.map_err(|error| suggest(error, &command, &words))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Replaces a suggestion of similar letters by one of the same meaning.
+fn suggest(mut error: clap::Error, command: &clap::Command, words: &[OsString]) -> clap::Error {
+    let (kind, is_verb) = match error.kind() {
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, true),
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, false),
+        _ => return error,
+    };
+    let Some(ContextValue::String(wrong)) = error.get(kind).cloned() else { return error };
+    let before = words.iter().take_while(|word| word.to_str() != Some(&wrong));
+    let parent = before.fold(command, |at, word| at.find_subcommand(word).unwrap_or(at));
+    if is_verb {
+        let known = SYNONYMS.iter().find(|(foreign, _)| foreign.contains(&wrong.as_str()));
+        let mut ours = known.map_or(&[][..], |(_, ours)| ours).iter();
+        if let Some(ours) = ours.find(|name| parent.find_subcommand(name).is_some()) {
+            let value = ContextValue::Strings(vec![(*ours).to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, value);
+        }
+    } else {
+        // No value begins with a hyphen: a flag is meant.
+        error.remove(ContextKind::Suggested);
+        if parent.get_subcommands().any(|command| has_flag(command, &wrong)) {
+            error.remove(ContextKind::SuggestedArg);
+            let tip = format!("'{wrong}' goes after the command");
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+    }
+    error
+}
+
+fn has_flag(command: &clap::Command, flag: &str) -> bool {
+    command.get_arguments().any(|argument| {
+        let long = argument.get_long().map(|name| format!("--{name}"));
+        let short = argument.get_short().map(|letter| format!("-{letter}"));
+        [long, short].iter().flatten().any(|name| name == flag)
+    })
 }
 
 /// Returns the command line with a help that lists the commands in groups.

@@ -110,9 +110,14 @@ pub(super) fn target<'a>(
     }
 }
 
+/// Returns a version without the letter that a range may have too: `v1.0.0` is 1.0.0.
+fn plain(version: &str) -> &str {
+    version.strip_prefix('v').unwrap_or(version)
+}
+
 /// Returns the closest versions below and above one that does not exist.
 fn nearest(surveys: &[&PackageEvaluation<'_, '_>], wanted: &str) -> Vec<String> {
-    let wanted = wanted.strip_prefix('v').unwrap_or(wanted).parse::<Version>();
+    let wanted = plain(wanted).parse::<Version>();
     let mut versions: Vec<_> = surveys
         .iter()
         .flat_map(|survey| (0..survey.package.bundles.len()).map(|it| survey.version(it)))
@@ -149,13 +154,17 @@ fn ways(what_if: &WhatIf<'_, '_>, places: &[Place<'_, '_, '_>]) -> Vec<SpecChang
 impl Place<'_, '_, '_> {
     /// Says whether it matches a version, with or without its release, or a name.
     fn is_meant(&self, wanted: &str) -> bool {
+        if self.name() == wanted {
+            return true;
+        }
+        let wanted = plain(wanted);
         let is_version = |version: &VersionRelease| {
             version.recorded() == wanted
                 || wanted.parse::<Version>().is_ok_and(|wanted| {
                     wanted.build.is_empty() && wanted.precedence(&version.version).is_eq()
                 })
         };
-        self.name() == wanted || self.version().is_some_and(is_version)
+        self.version().is_some_and(is_version)
     }
 
     /// Returns the channels to try: the requested ones first, then one more of those the bundle is

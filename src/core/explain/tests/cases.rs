@@ -323,6 +323,7 @@ fn what_leads_to_a_version_is_told() {
         ["2: version \"1.0.x\"", "1: version \"1.0.2\", upgradeConstraintPolicy SelfCertified"]
     );
     assert_eq!(to("kettle.v1.0.1"), ["1: version \"1.0.1\""]);
+    assert_eq!(to("v1.0.1"), ["1: version \"1.0.1\""]);
     let fixture = Fixture::bundles(&["1.0.0"]).channel("a", json!([{"name": "kettle.v1.0.0"}]));
     assert_eq!(
         ways(&request().channels(&["b"]), &fixture, ANY, "1.0.0"),
