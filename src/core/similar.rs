@@ -1,7 +1,7 @@
 //! Words that a person may have meant.
 
 /// The largest edit distance of a name that is suggested.
-const MAX_DISTANCE: usize = 2;
+pub const MAX_DISTANCE: usize = 2;
 
 /// Returns the edit distance of two words, unless it is more than `most`.
 ///

@@ -8,7 +8,7 @@
 
 mod remote;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use olm_core::catalog::Content;
 use olm_core::extension::KnownCatalog;
 use olm_core::resolve::CatalogProblem;
 use olm_core::selector::Selector;
+use olm_core::similar::{self, MAX_DISTANCE};
 use olm_image::Room;
 use tokio::sync::{Mutex, watch};
 
@@ -193,7 +194,7 @@ impl Catalogs {
         }
     }
 
-    /// Returns a package of a copy, parsed at most once.
+    /// Returns a package of a copy, parsed at most once; of a copy without it, similar names.
     async fn content(
         &self,
         copy: Arc<store::Content>,
@@ -201,7 +202,9 @@ impl Catalogs {
     ) -> Result<Arc<Content>, String> {
         // Otherwise packages that a catalog lacks would take the places of those it has.
         if !copy.index().has_name(package) {
-            return Ok(Arc::default());
+            let all: BTreeSet<&str> = copy.index().packages().collect();
+            let is_near = |name: &&str| similar::distance(package, name, MAX_DISTANCE).is_some();
+            return Ok(Arc::new(Content::of_names(all.into_iter().filter(is_near))));
         }
         let key = (package.to_owned(), copy.origin().clone());
         if let Some(content) = self.inner.parsed.get(&key) {

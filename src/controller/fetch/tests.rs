@@ -147,6 +147,20 @@ async fn own_store_is_read_directly() {
     assert!(look(&catalogs, &other).await.as_catalog().content.is_none());
 }
 
+#[tokio::test]
+async fn of_a_catalog_without_a_package_similar_names_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(folder.path(), Room::default()).unwrap());
+    let names = ["kettle", "kettles", "teapot"];
+    let lines = names.map(|name| PACKAGE.replace("\"p\"", &format!("{name:?}")));
+    put(&store, "a", "1", &lines.concat());
+    let (all, known) = ([object("a", "http://unused", "1")], Catalogs::own(store));
+    let known = known.known(&all, "ketle", Some(&Selector::default())).await;
+    let catalog = known[0].as_catalog();
+    let found = catalog.content.unwrap().packages().map(|(name, _)| name);
+    assert_eq!(found.collect::<Vec<_>>(), ["kettle", "kettles"]);
+}
+
 // catalogs.md 4.3: the leader of the catalogs may be another replica.
 #[rstest]
 #[case::behind(1, Some(CatalogProblem::NotCached))]

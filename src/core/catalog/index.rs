@@ -133,6 +133,13 @@ impl Content {
         parts.content()
     }
 
+    /// Returns packages of which only the names are known.
+    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let empty = |name: &str| PackageIndex { name: name.to_owned(), ..PackageIndex::default() };
+        let packages = names.into_iter().map(|name| (name.to_owned(), Ok(empty(name))));
+        Self { packages: packages.collect() }
+    }
+
     /// Returns a package: nothing if the catalog does not have it, an error text if its blobs
     /// cannot be read.
     pub fn package(&self, name: &str) -> Option<Result<&PackageIndex, &str>> {

@@ -111,7 +111,9 @@ impl<'a, 'q> CatalogEvaluation<'a, 'q> {
     fn similar(&self, wanted: &str) -> Vec<&'a str> {
         let packages = self.catalog.content.into_iter().flat_map(Content::packages);
         let mut similar: Vec<_> = packages
-            .filter_map(|(name, _)| Some((similar::distance(wanted, name, 2)?, name)))
+            .filter_map(|(name, _)| {
+                Some((similar::distance(wanted, name, similar::MAX_DISTANCE)?, name))
+            })
             .collect();
         similar.sort_unstable();
         similar.truncate(MAX_SIMILAR);
