@@ -190,9 +190,13 @@ impl Offers {
 
 /// Returns packages whose name is like a word, the nearest first, each with its catalog.
 pub(crate) fn near<'a>(word: &str, packages: &'a Packages) -> Vec<(&'a str, &'a str)> {
+    // The name of a bundle, or a tag as of an image.
+    let stem =
+        word.split_once(':').or_else(|| word.split_once(".v")).map_or(word, |(stem, _)| stem);
     let named = packages.iter().filter_map(|(catalog, blob)| {
         let name = blob["name"].as_str()?;
-        Some((similar::nearness(word, name)?, name, catalog.as_str()))
+        let near = similar::nearness(word, name).or_else(|| similar::nearness(stem, name))?;
+        Some((near, name, catalog.as_str()))
     });
     let mut near: Vec<_> = named.collect();
     near.sort_unstable();
@@ -230,6 +234,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_name_of_a_bundle_or_a_tag_leads_to_the_package() {
+        let packages = Packages::from(vec![("c".to_owned(), json!({"name": "kettle"}))]);
+        for word in ["ketle", "kettle.v1.0.0", "kettle:1.0.0"] {
+            assert_eq!(near(word, &packages), [("kettle", "c")], "{word}");
+        }
+        assert_eq!(near("pot.v1.0.0", &packages), []);
+    }
 
     // plugin.md U77
     #[rstest]

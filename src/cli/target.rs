@@ -22,7 +22,7 @@ use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::resolve::Catalog;
 use olm_core::revision::{Account, BundleRecord, has_succeeded, states};
-use olm_core::version::natural;
+use olm_core::version::{VersionRange, natural};
 use olm_image::reference::ImageRef;
 use serde_json::{Value, json};
 
@@ -243,7 +243,7 @@ pub(crate) async fn load(
             (Target::Bundle(place), _) => loaded.add(place).await?,
             (Target::Package(wanted), _) if lookup.is_offline() => {
                 let offers = Offers::Named(Arc::new(lookup.named().await?));
-                let found = chosen(&offers.offered(filter(wanted)).await?)?;
+                let found = chosen_or_why(&offers.offered(filter(wanted)).await?)?;
                 notice(&format!("{} of catalog {}: {}", found.name, found.catalog, found.image));
                 let files = image_files(&found.image).await?;
                 loaded.push(wanted.clone(), &found.image, files).await?;
@@ -272,7 +272,7 @@ async fn add_package(
     cluster: &Cluster,
     (wanted, is_word): (&str, bool),
 ) -> anyhow::Result<()> {
-    let found = chosen(&cluster.offers(filter(wanted)).await?);
+    let found = chosen_or_why(&cluster.offers(filter(wanted)).await?);
     let found = or_near(found, (wanted, is_word), cluster).await?;
     loaded.add_image(&found.name, &found.image).await
 }
@@ -456,6 +456,22 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
         catalog: selected.catalog.to_owned(),
         record,
     })
+}
+
+/// Returns the same, or an error with what stands in the way.
+pub(crate) fn chosen_or_why(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
+    chosen(snapshot).map_err(|error| {
+        let range = snapshot.question.filter.version.as_deref();
+        let hint = range.and_then(about_range).or_else(|| snapshot.obstacle());
+        Hinted { text: one_line(&error), hint, outcome: Outcome::Failed }.into()
+    })
+}
+
+/// Returns how a range is written, if this is none.
+pub(crate) fn about_range(range: &str) -> Option<String> {
+    range.parse::<VersionRange>().err()?;
+    let forms = "name a version such as 1.2.3, or a range such as 1.2.x or \">=1.2.0 <2.0.0\"";
+    Some(format!("{forms}; without one, the highest version is taken"))
 }
 
 /// Prints and returns the deprecations of the bundle that an extension would get, and whether its

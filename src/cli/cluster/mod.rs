@@ -26,6 +26,7 @@ use olm_cluster::{
     without_secrets,
 };
 use olm_core::catalog::read::Meta;
+use olm_core::explain::explain;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
@@ -122,6 +123,15 @@ impl ExtensionSnapshot {
     pub(crate) fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
         let environment = self.question.environment(catalogs, &self.options, &self.environment);
         self.question.resolve(catalogs, &environment, &self.options)
+    }
+
+    /// Says what stands in the way of an answer, if its error does not.
+    pub(crate) fn obstacle(&self) -> Option<String> {
+        let (catalogs, question, options) = (self.catalogs(), &self.question, &self.options);
+        let environment = question.environment(&catalogs, options, &self.environment);
+        let request = question.deciding_request(&catalogs, &environment, options);
+        let report = explain(&request, &catalogs, &environment, options, None);
+        report.headline().map(|headline| headline.text)
     }
 }
 

@@ -21,9 +21,8 @@ use crate::cluster::only;
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::render::{Rendering, print};
 use crate::connection::DryRun;
-use crate::output::Failure;
 use crate::prelude::*;
-use crate::target::{Chosen, or_near, warn_of_deprecation};
+use crate::target::{Chosen, chosen_or_why, or_near, warn_of_deprecation};
 use crate::verb::words;
 
 /// Differences that are shown of an object.
@@ -176,6 +175,13 @@ impl InstallArgs {
         if self.package.contains('/') {
             return usage("a package of a catalog is installed, not a directory or an image");
         }
+        if !is_subdomain(self.package().0) {
+            return usage(format!(
+                "{} cannot be the name of a package: PACKAGE@RANGE names it, and the versions that may \
+                 be installed",
+                quote(self.package().0)
+            ));
+        }
         if !is_subdomain(self.name()) {
             return usage(format!(
                 "{} cannot be the name of a ClusterExtension: --name takes lower-case letters, digits, \"-\" \
@@ -312,14 +318,7 @@ fn refuse_taken(args: &InstallArgs, extensions: &[ClusterExtension]) -> anyhow::
 async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let snapshot = cluster.offers(args.filter()).await?;
     let (package, _) = args.package();
-    let found = or_near(chosen(&snapshot), (package, false), cluster).await;
-    let found = found.map_err(|error| match Failure::of(&error) {
-        Failure { text, outcome: Outcome::Failed, hint: None } if !error.is::<Hinted>() => {
-            let hint = format!("to see its versions: kubectl olm show {package}");
-            Hinted::failed(text, hint)
-        }
-        _ => error,
-    })?;
+    let found = or_near(chosen_or_why(&snapshot), (package, false), cluster).await?;
     let Chosen { name, image, version, .. } = found;
     let platform = platform(cluster).await;
     warn_of_deprecation(&snapshot, future::ready(platform)).await;
@@ -431,6 +430,7 @@ async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{cases, flags};
+    use crate::output::Failure;
 
     #[test]
     fn rights_last_as_long_as_what_is_asked_for() {

@@ -13,6 +13,8 @@ use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
 use crate::output::Failure;
 use crate::prelude::*;
+use crate::target::about_range;
+use crate::verb;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
@@ -111,6 +113,7 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
     let edit = edit.map_err(|error| {
         let Failure { text, outcome, hint } = Failure::of(&error);
         let why = format!("to see which versions can be reached: {}", args.why());
+        let hint = args.to().and_then(|range| about_range(range.as_str())).or(hint);
         let hint = hint.or_else(|| (outcome == Outcome::Failed).then_some(why));
         Hinted { text: format!("{name}: {text}"), hint, outcome }
     })?;

@@ -11,7 +11,7 @@ use olm_core::revision::Account;
 use crate::commands::install::{installer, manifest};
 use crate::output::Failure;
 use crate::prelude::*;
-use crate::target::{filter, meant};
+use crate::target::{about_range, filter, meant};
 use crate::web;
 use gather::Unresolved;
 pub(crate) use gather::{back, make};
@@ -231,6 +231,9 @@ fn hinted(
     near: Option<String>,
 ) -> anyhow::Error {
     let (name, Failure { text, outcome, hint }) = (extension.name_any(), Failure::of(error));
+    let catalog = extension.spec.as_ref().and_then(|spec| spec.source.catalog.as_ref());
+    let asked = catalog.and_then(|catalog| catalog.version.as_deref());
+    let form = to.or(asked).and_then(about_range);
     let to = to.map(|range| format!(" --version {}", quote(range))).unwrap_or_default();
     // `why` is about an extension that exists.
     let command = match extension.uid() {
@@ -239,7 +242,8 @@ fn hinted(
     };
     let command = command.filter(|_| error.is::<Unresolved>());
     let shows = command.map(|it| format!("to see which versions can be reached: {it}"));
-    Hinted { text: format!("{name}: {text}"), hint: near.or(shows).or(hint), outcome }.into()
+    Hinted { text: format!("{name}: {text}"), hint: near.or(form).or(shows).or(hint), outcome }
+        .into()
 }
 
 /// Reads the ClusterExtension among the documents of a file.

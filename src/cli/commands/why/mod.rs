@@ -18,7 +18,7 @@ use crate::commands::plan;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{Failure, Styles};
 use crate::prelude::*;
-use crate::target::{filter, meant};
+use crate::target::{about_range, filter, meant};
 use crate::verb::words;
 
 /// Flags of `why`.
@@ -292,6 +292,9 @@ impl Inquiry {
             } else {
                 let view = text::View { all: args.all, styles: Styles::of(&io::stdout()) };
                 out.write_all(view.render(report)?.as_bytes())?;
+            }
+            if let Some(hint) = report.request.version.and_then(about_range) {
+                notice(&format!("hint: {hint}"));
             }
             Ok(Outcome::Done)
         })
