@@ -257,7 +257,30 @@ pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<ClusterExtension> {
     if extensions.next().is_some() {
         return usage(format!("{shown} holds more than one ClusterExtension"));
     }
-    serde_json::from_value(found).with_context(|| format!("reading {shown}"))
+    let read = serde_path_to_error::deserialize::<_, ClusterExtension>(&found);
+    let read = read.with_context(|| format!("reading {shown}"))?;
+    for field in unknown_fields(&found, &serde_json::to_value(&read)?) {
+        notice(&format!("warning: {shown}: unknown field {}", quote(&field)));
+    }
+    Ok(read)
+}
+
+/// Returns the paths of the fields of a manifest that its kind does not have.
+fn unknown_fields(given: &Value, known: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, value) in given.as_object().into_iter().flatten() {
+        // What is empty is not written again.
+        let is_empty = [json!(null), json!({}), json!([])].contains(value);
+        match &known[name] {
+            Value::Null if is_empty => {}
+            Value::Null => found.push(name.clone()),
+            known => {
+                let below = unknown_fields(value, known).into_iter();
+                found.extend(below.map(|field| format!("{name}.{field}")));
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -266,6 +289,20 @@ mod tests {
 
     use super::*;
     use crate::fixture::cases;
+
+    #[test]
+    fn a_field_that_the_kind_does_not_have_is_found() {
+        let catalog = json!({"packageName": "p", "channel": "a", "channels": [], "version": null});
+        let given = json!({"metadata": {"name": "e", "lable": {"a": "b"}}, "spec": {
+            "namespace": "n", "installPlanApproval": "Manual",
+            "config": {"configType": "Inline", "inline": {"any": {"thing": 1}}},
+            "source": {"sourceType": "Catalog", "catalog": catalog}}});
+        let read: ClusterExtension = serde_json::from_value(given.clone()).unwrap();
+        let mut found = unknown_fields(&given, &serde_json::to_value(&read).unwrap());
+        found.sort();
+        let want = ["metadata.lable", "spec.installPlanApproval", "spec.source.catalog.channel"];
+        assert_eq!(found, want);
+    }
 
     // plugin.md 1.4, 1.5: what would be is planned before it is written
     #[test]
