@@ -15,7 +15,7 @@ use olm_core::error::Chain;
 use olm_core::settings::{ControllerSettings, KEY};
 
 use crate::managed::failure;
-use crate::output::{self, UsageError, one_line};
+use crate::output::{self, Failure, UsageError, one_line};
 
 /// The namespaces on OpenShift: of the process for extensions, and of the one for catalogs.
 const OPENSHIFT: [&str; 2] = ["openshift-operator-controller", "openshift-catalogd"];
@@ -38,6 +38,9 @@ pub(crate) struct SettingsFlags {
     system_namespace: Option<String>,
 }
 
+/// Where settings may be that are not where they are expected.
+const ELSEWHERE: &str = "--controller-settings FILE or --system-namespace NAMESPACE";
+
 /// The settings of a controller, and whether they are known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
@@ -56,7 +59,8 @@ impl Settings {
         if let Some(assumed) = &self.assumed {
             output::notice(&format!("note: {assumed}"));
             if !self.upstream {
-                output::notice("hint: --controller-settings FILE or --system-namespace NAMESPACE");
+                let hint = Failure::way_out(assumed).unwrap_or_else(|| ELSEWHERE.to_owned());
+                output::notice(&format!("hint: {hint}"));
             }
         }
         if let Some(other) = other_minor(&self.controller.version) {

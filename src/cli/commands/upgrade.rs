@@ -198,7 +198,7 @@ async fn checked(
         return Err(ungranted(&account.why));
     }
     for one in &plan.unknown {
-        notice(&format!("note: {} not known: {}", one.what, one.why));
+        notice(&format!("note: {} not known: {}", one.label(), one.why));
     }
     // An approval is of what the spec asks for, and comes after it.
     let asks = edit.asks();

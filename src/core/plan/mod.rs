@@ -204,12 +204,22 @@ pub struct Gate {
     pub to: Option<String>,
 }
 
+/// The member of the document with what holds a step.
+const HELD_BY: &str = "heldBy";
+
 /// Something that is not known.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Unknown {
     /// The member of the document.
     pub what: &'static str,
     pub why: String,
+}
+
+impl Unknown {
+    /// Returns the member in words.
+    pub fn label(&self) -> &'static str {
+        if self.what == HELD_BY { "held by" } else { self.what }
+    }
 }
 
 impl Plan {
@@ -373,8 +383,8 @@ fn unknown(proposed: &Proposed<'_>) -> Vec<Unknown> {
     let all = [
         ("account", proposed.rights.as_ref().err()),
         ("crds", proposed.crds.as_ref().err()),
-        ("heldBy", proposed.requires_approval.as_ref().err()),
-        ("heldBy", proposed.operator.as_ref().err()),
+        (HELD_BY, proposed.requires_approval.as_ref().err()),
+        (HELD_BY, proposed.operator.as_ref().err()),
     ];
     let unknown = all.into_iter().filter_map(|(what, why)| Some((what, why?)));
     unknown.map(|(what, why)| Unknown { what, why: why.clone() }).collect()

@@ -211,5 +211,5 @@ fn where_approval_is_required_a_plan_waits_until_it_is_approved() {
     assert!(!waits(&json!({"policy.olm.operatorframework.io/approve": approve})));
     let unknown = plan_where(&json!({}), true, Err("you may not get namespaces".to_owned()));
     assert!(!unknown.held_by.contains("approval"));
-    assert_eq!(unknown.unknown[0].what, "heldBy");
+    assert_eq!((unknown.unknown[0].what, unknown.unknown[0].label()), ("heldBy", "held by"));
 }

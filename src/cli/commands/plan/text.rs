@@ -85,7 +85,7 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
         plan.rollback.iter().flat_map(verdict).collect()
     };
     rows.push(("rollback", back));
-    rows.extend(plan.unknown.iter().map(|it| (it.what, vec![format!("not known: {}", it.why)])));
+    rows.extend(plan.unknown.iter().map(|it| (it.label(), vec![format!("not known: {}", it.why)])));
     if let Some(said) = &plan.controller {
         let mut lines = vec![format!("{}: {}", said.reason, said.message)];
         lines.extend(said.differs.as_ref().map(ToString::to_string));
