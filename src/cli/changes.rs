@@ -64,7 +64,7 @@ pub(crate) async fn apply(
         let api = api(client, object);
         let before = api.get_metadata_opt(object.name()).await;
         let applied = api.patch(object.name(), &params, &Patch::Apply(&object.0)).await;
-        applied.with_context(|| format!("applying {}", object.identity().text()))?;
+        applied.with_context(|| format!("applying {}", object.identity()))?;
         // Who may not look is told what kubectl says of it.
         let done = match before {
             Ok(None) => "created",
@@ -102,7 +102,7 @@ pub(crate) async fn rehearse(client: &Client, objects: &[Object]) -> anyhow::Res
         }
         // A binding refers to a role that is not stored yet.
         if !is_missing(&judged) {
-            judged.with_context(|| format!("applying {}", object.identity().text()))?;
+            judged.with_context(|| format!("applying {}", object.identity()))?;
         }
     }
     Ok(())

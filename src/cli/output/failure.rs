@@ -74,8 +74,10 @@ impl Failure {
             match cause.downcast_ref::<kube::Error>() {
                 Some(kube::Error::Api(status)) => {
                     let known = Self::answered(status.code, &status.message);
+                    let namespace = absent_namespace(&status.message);
                     let hint = match status.code {
                         401 => Some(LOGIN),
+                        404 => namespace.as_deref(),
                         code => refused(code, &status.message),
                     };
                     let outcome = match status.code {
@@ -134,6 +136,12 @@ impl Failure {
     }
 }
 
+/// Returns what creates the namespace that the API server does not find.
+fn absent_namespace(message: &str) -> Option<String> {
+    let name = message.strip_prefix("namespaces \"")?.strip_suffix("\" not found")?;
+    Some(format!("kubectl create namespace {name}"))
+}
+
 /// Returns the way out of a refused write.
 fn refused(code: u16, message: &str) -> Option<&'static str> {
     if message.contains(": ValidatingAdmissionPolicy '") {
@@ -184,6 +192,13 @@ mod tests {
             assert_eq!((&*failure.text, failure.outcome), ("reading: later", Outcome::Unknown));
             assert_eq!(failure.hint.as_deref(), (code == 401).then_some(LOGIN), "{code}");
         }
+    }
+
+    #[test]
+    fn a_namespace_that_does_not_exist_can_be_created() {
+        let failure = answered(404, "namespaces \"light\" not found");
+        assert_eq!(failure.hint.as_deref(), Some("kubectl create namespace light"));
+        assert_eq!(answered(404, "lamps.example.com \"light\" not found").hint, None);
     }
 
     #[test]

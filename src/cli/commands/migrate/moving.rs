@@ -244,7 +244,7 @@ async fn unsubscribe(
             return Ok(());
         }
     }
-    bail!("{} was modified concurrently; rerun the command", judged.identity().text())
+    bail!("{} was modified concurrently; rerun the command", judged.identity())
 }
 
 /// Deletes what Classic keeps of an operator besides.

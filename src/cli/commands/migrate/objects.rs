@@ -82,7 +82,7 @@ pub(super) async fn of_classic(
 /// Returns an object as it is, if it is there.
 pub(super) async fn live(client: &Client, object: &Object) -> anyhow::Result<Option<Object>> {
     let found = changes::live(client, object).await;
-    found.map_err(|why| anyhow::anyhow!("{}: {why}", object.identity().text()))
+    found.map_err(|why| anyhow::anyhow!("{}: {why}", object.identity()))
 }
 
 /// Returns whether all of these objects are there.
@@ -209,7 +209,7 @@ pub(super) async fn change(
             }
         }
     }
-    bail!("{} was modified concurrently; rerun the command", object.identity().text())
+    bail!("{} was modified concurrently; rerun the command", object.identity())
 }
 
 /// Deletes a CSV without the clean-up of Classic; a finalizer of ours keeps it.
@@ -230,7 +230,7 @@ pub(super) async fn hold_csv(client: &Client, csv: &Object) -> anyhow::Result<()
             return Ok(());
         }
     }
-    bail!("{} was modified concurrently; rerun the command", csv.identity().text())
+    bail!("{} was modified concurrently; rerun the command", csv.identity())
 }
 
 /// Releases objects from a CSV until nothing names it; what Classic had begun to write is released
@@ -282,8 +282,7 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
             return Ok(());
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
-            let text =
-                format!("timed out after {timeout} s: {} still exists", object.identity().text());
+            let text = format!("timed out after {timeout} s: {} still exists", object.identity());
             return Err(Hinted { text, hint: None, outcome: Outcome::TimedOut }.into());
         }
         tokio::time::sleep(waiting::LOOK).await;

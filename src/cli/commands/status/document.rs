@@ -1,7 +1,7 @@
 //! The answer for programs; what people read is made of it.
 
 use olm_api::conditions::Reason;
-use olm_core::extension::holds::{advice, reported};
+use olm_core::extension::holds::{advice, awaited, reported};
 
 use crate::document::{ExtensionRow, Ready, Support};
 use crate::prelude::*;
@@ -33,7 +33,7 @@ pub(super) fn row(extension: &ClusterExtension) -> ExtensionRow {
         service_account: account.and_then(|account| account.name.clone()),
         installed: extension.installed().cloned(),
         ready: ready(extension),
-        update: seen.and_then(|status| status.update.clone()),
+        update: awaited(extension).cloned(),
         deprecated: deprecated.map(|found| found.message.clone()),
         support: extension.condition(types::SUPPORTED).map(|found| Support {
             status: found.status.clone(),

@@ -13,6 +13,9 @@ const ABSENT: &str = "not found in namespace";
 /// What follows where its namespace does not exist either.
 const NO_NAMESPACE: &str = "does not exist";
 
+/// Shows whether a controller runs: none has written a status.
+const NO_CONTROLLER: &str = "kubectl olm doctor";
+
 /// Explains an extension, or one version of it if that is named too.
 const WHY: &str = "kubectl olm why ";
 
@@ -21,6 +24,9 @@ pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     let name = extension.metadata.name.as_deref().unwrap_or_default();
     let ready = extension.condition(types::READY);
     let failed = ready.filter(|ready| ready.status != status::TRUE);
+    if ready.is_none() {
+        return vec![NO_CONTROLLER.to_owned()];
+    }
     let commands = |holders: Vec<&Holder>| -> Vec<String> {
         holders.into_iter().filter_map(|it| it.command(name)).collect()
     };
@@ -154,6 +160,11 @@ mod tests {
             .unwrap();
             assert_eq!(advice(&extension), want);
         }
+    }
+
+    #[test]
+    fn an_extension_that_no_controller_has_seen_leads_to_the_controller() {
+        assert_eq!(advice(&ClusterExtension::default()), [NO_CONTROLLER]);
     }
 
     #[test]

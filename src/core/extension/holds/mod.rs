@@ -257,11 +257,16 @@ pub fn is_approvable(word: &str) -> bool {
     HOLDERS.iter().any(|holder| holder.word == word && holder.is_approvable)
 }
 
+/// Returns the update that an extension waits for; one that is being deleted waits for none.
+pub fn awaited(extension: &ClusterExtension) -> Option<&UpdateStatus> {
+    let is_kept = extension.metadata.deletion_timestamp.is_none();
+    extension.status.as_ref().filter(|_| is_kept)?.update.as_ref()
+}
+
 /// Returns what holds an update, or the rollout that is under way, as the status of an extension and
 /// its annotations say it.
 pub fn reported(extension: &ClusterExtension) -> Vec<&'static Holder> {
-    let seen = extension.status.as_ref();
-    let update = seen.and_then(|status| status.update.as_ref());
+    let update = awaited(extension);
     // The other reasons hold nothing, or are also those of a condition, which may be newer.
     let is_told_here =
         |reason: &Reason| !matches!(reason, Reason::RollingOut | Reason::Retrying | Reason::Paused);

@@ -209,3 +209,14 @@ fn a_status_says_what_holds() {
         assert_eq!(words, want);
     }
 }
+
+#[test]
+fn what_is_being_deleted_waits_for_no_update() {
+    let update = json!({"newest": "2.0.0", "catalog": "c", "reason": "Pinned", "message": ""});
+    let mut extension = extension();
+    extension.status = Some(serde_json::from_value(json!({"update": update})).unwrap());
+    assert_eq!(reported(&extension).len(), 1);
+    let deletion = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    extension.metadata = serde_json::from_value(deletion).unwrap();
+    assert!(reported(&extension).is_empty() && awaited(&extension).is_none());
+}
