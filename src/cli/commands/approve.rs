@@ -2,8 +2,10 @@
 //!
 //! Source: plugin.md 1.5, decision 35.
 
+use olm_api::UpdateStatus;
+use olm_api::conditions::Reason;
 use olm_core::extension::ValidExtension;
-use olm_core::extension::holds::is_approvable;
+use olm_core::extension::holds::{awaited, is_approvable};
 use olm_core::plan::Plan;
 
 use crate::commands::plan;
@@ -28,8 +30,9 @@ pub(crate) struct ApproveArgs {
     on: OnCluster,
 }
 
-/// Reads a version as the controller does.
+/// Reads a version as the controller does; it may begin with a `v`, as in a range.
 fn version(text: &str) -> Result<String, String> {
+    let text = text.strip_prefix('v').unwrap_or(text);
     olm_core::version::VersionRelease::legacy(text)
         .map(|_| text.to_owned())
         .map_err(|error| error.to_string())
@@ -56,6 +59,15 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
             notice(&format!(
                 "note: the plan of each step must be approved as well: kubectl olm approve {}",
                 args.name
+            ));
+        }
+        // An approval does not change what the extension asks for.
+        let is_pinned =
+            |it: &&UpdateStatus| it.version() == version && it.reason == Reason::Pinned.as_str();
+        if let Some(update) = awaited(&extension).filter(is_pinned) {
+            notice(&format!(
+                "note: {}; to move it there: kubectl olm upgrade {} --to {version}",
+                update.message, args.name
             ));
         }
         return Ok(Outcome::Done);
