@@ -1,12 +1,15 @@
 //! The common part of commands: the cluster, the confirmation before writes, and the wait
 //! afterwards.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
 use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use olm_core::error::Chain;
+use olm_image::reference::ImageRef;
 use strum::VariantNames;
 
 use crate::changes::seconds;
@@ -14,6 +17,21 @@ use crate::cluster::{CatalogAccess, Cluster};
 use crate::connection::{DryRun, Global};
 use crate::output::{Format, UsageError, Written, agreed, notice, written};
 use crate::settings::SettingsFlags;
+
+/// Reads the name of an extension, alone or behind its kind, as `-o name` prints it.
+pub(crate) fn extension(text: &str) -> Result<String, Infallible> {
+    let is_kind = |kind: &str| {
+        let kind = kind.strip_suffix(".olm.operatorframework.io").unwrap_or(kind);
+        ["clusterextension", "clusterextensions"].contains(&kind)
+    };
+    let name = text.split_once('/').filter(|(kind, _)| is_kind(kind));
+    Ok(name.map_or(text, |(_, name)| name).to_owned())
+}
+
+/// Reads the reference of an image; an error has all causes.
+pub(crate) fn image(text: &str) -> Result<ImageRef, String> {
+    text.parse::<ImageRef>().map_err(|error| Chain(&error).to_string())
+}
 
 /// Takes the words that stand for the variants of `T`.
 pub(crate) fn words<T>() -> impl TypedValueParser<Value = T>
@@ -139,5 +157,25 @@ impl Wait {
     /// Returns whether there is something to wait for.
     pub(crate) fn is_wanted(self, global: &Global) -> bool {
         !self.no_wait && global.dry_run.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_stand_behind_its_kind() {
+        for text in [
+            "lamp",
+            "clusterextension/lamp",
+            "clusterextensions/lamp",
+            "clusterextension.olm.operatorframework.io/lamp",
+        ] {
+            assert_eq!(extension(text), Ok("lamp".to_owned()), "{text}");
+        }
+        for text in ["catalog/lamp", "deployment.apps/lamp"] {
+            assert_eq!(extension(text), Ok(text.to_owned()));
+        }
     }
 }

@@ -10,6 +10,7 @@ use olm_core::plan::Plan;
 
 use crate::commands::plan;
 use crate::prelude::*;
+use crate::verb;
 
 /// Digits of a digest that are enough to name a plan.
 const ENOUGH: usize = 8;
@@ -17,6 +18,7 @@ const ENOUGH: usize = 8;
 #[derive(Debug, Args)]
 pub(crate) struct ApproveArgs {
     /// Name of the extension
+    #[arg(value_parser = verb::extension)]
     name: String,
     /// Digest of the plan, or at least its first 8 digits; by default the plan is shown
     #[arg(long, value_name = "DIGEST")]

@@ -8,6 +8,7 @@ use olm_core::revision::{Origin, has_succeeded};
 
 use crate::document::RevisionRow;
 use crate::prelude::*;
+use crate::verb;
 
 /// Characters of a digest that are shown.
 const DIGEST: usize = 13;
@@ -15,6 +16,7 @@ const DIGEST: usize = 13;
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Name of the extension
+    #[arg(value_parser = verb::extension)]
     name: String,
     /// Output format
     #[arg(short, long, value_parser = formats(&[]), default_value_t)]

@@ -15,6 +15,7 @@ use crate::commands::plan;
 use crate::output::{Failure, write_yaml};
 use crate::prelude::*;
 use crate::target::pinned;
+use crate::verb;
 
 /// Subcommands of `lock`.
 #[derive(Debug, Subcommand)]
@@ -30,7 +31,7 @@ pub(crate) enum LockCommand {
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
     /// Names of extensions; by default all of them
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = verb::extension)]
     names: Vec<String>,
     #[command(flatten)]
     on: OnCluster,

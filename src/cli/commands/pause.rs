@@ -9,7 +9,7 @@ use olm_core::annotations::is_paused;
 
 use crate::output::Written;
 use crate::prelude::*;
-use crate::verb::Rehearsal;
+use crate::verb::{self, Rehearsal};
 
 /// The prefix of names of catalogs.
 const CATALOG: &str = "catalog/";
@@ -17,7 +17,7 @@ const CATALOG: &str = "catalog/";
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     /// Names of extensions; catalog/NAME is a catalog
-    #[arg(value_name = "NAME", conflicts_with = "all")]
+    #[arg(value_name = "NAME", value_parser = verb::extension, conflicts_with = "all")]
     names: Vec<String>,
     /// All extensions and catalogs
     #[arg(long)]

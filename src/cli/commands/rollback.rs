@@ -10,13 +10,16 @@ use tokio::time::{Instant, sleep};
 use crate::commands::{approve, plan};
 use crate::output::Failure;
 use crate::prelude::*;
+use crate::verb;
 
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// Name of the extension
+    #[arg(value_parser = verb::extension)]
     name: String,
     /// Revision to roll back to, by its number in `history`; by default the one before, or
     /// the installed one where a newer one is still rolling out
+    #[arg(value_parser = revision)]
     revision: Option<i64>,
     #[command(flatten)]
     confirm: Confirm,
@@ -24,6 +27,11 @@ pub(crate) struct RollbackArgs {
     wait: Wait,
     #[command(flatten)]
     settings: SettingsFlags,
+}
+
+/// Reads the number of a revision.
+fn revision(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "must be the number of a revision, which `history` lists")
 }
 
 /// Finds the revision, shows what would change, asks, writes and waits.

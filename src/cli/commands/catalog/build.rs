@@ -17,6 +17,7 @@ use crate::catalogs::{self, FileList, borrowed, metas};
 use crate::output::during_blocking;
 use crate::prelude::*;
 use crate::puller::config;
+use crate::verb;
 
 /// Directory of the content in the image.
 const CONFIGS: &str = "configs";
@@ -32,7 +33,7 @@ pub(crate) struct BuildArgs {
     #[arg(value_name = "DIR|FILE")]
     source: PathBuf,
     /// Reference of the image; by default that in FILE
-    #[arg(short, long, value_name = "IMAGE")]
+    #[arg(short, long, value_name = "IMAGE", value_parser = verb::image)]
     tag: Option<ImageRef>,
     /// Push the image to its registry
     #[arg(long)]

@@ -9,6 +9,7 @@ use olm_image::pull::Puller;
 use super::wait::{current, wait};
 use crate::prelude::*;
 use crate::puller::puller;
+use crate::verb;
 
 const MINUTE: u64 = 60;
 
@@ -18,6 +19,7 @@ pub(crate) struct AddArgs {
     /// Name of the catalog
     name: String,
     /// Its image
+    #[arg(value_parser = verb::image)]
     image: ImageRef,
     /// Priority among catalogs that offer the same package; the higher number wins
     #[arg(long, default_value_t, allow_negative_numbers = true)]

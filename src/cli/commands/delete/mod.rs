@@ -15,6 +15,7 @@ use super::rbac::made::{self, account_of, shared_with};
 use crate::connection::DryRun;
 use crate::limit::patiently;
 use crate::prelude::*;
+use crate::verb;
 use crate::waiting::{self, Look};
 
 /// Objects that are counted of a CRD; beyond it is said that there are more.
@@ -26,7 +27,7 @@ const NAMES: usize = 5;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {
     /// Names of the extensions
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", value_parser = verb::extension, required = true)]
     names: Vec<String>,
     /// Keep CRDs and their objects
     #[arg(long)]

@@ -17,6 +17,7 @@ pub(crate) use document::{Status, document};
 use crate::commands::tree;
 use crate::document::ExtensionRow;
 use crate::prelude::*;
+use crate::verb;
 use columns::{ready, table};
 use details::sheet;
 use watch::watch;
@@ -25,7 +26,7 @@ use watch::watch;
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Names of extensions; by default all of them. One name shows all details
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = verb::extension)]
     names: Vec<String>,
     /// Label selector
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
