@@ -12,7 +12,7 @@ use crate::render::without_ca;
 use crate::revision::{Fixed, Phase};
 
 /// Fields that the API server writes into every object.
-const WRITTEN_BY_SERVER: [&str; 2] = ["managedFields", "resourceVersion"];
+const WRITTEN_BY_SERVER: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 /// Replacement for a value of a Secret.
 const MASK: &str = "(masked)";
 
@@ -166,5 +166,20 @@ fn collect(before: &Value, after: &Value, path: &str, found: &mut Vec<FieldChang
             found.push(FieldChange { path: path.to_owned(), from: old.clone(), to: new.clone() });
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_writes_is_no_change() {
+        let before =
+            json!({"metadata": {"generation": 1, "resourceVersion": "1"}, "spec": {"a": 1}});
+        let after =
+            json!({"metadata": {"generation": 2, "resourceVersion": "2"}, "spec": {"a": 2}});
+        let found = differences(&before, &after);
+        assert_eq!(found.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), [".spec.a"]);
     }
 }
