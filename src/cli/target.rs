@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
 use crate::connection::Global;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
 use crate::output::{Hinted, Outcome, notice, one_line, usage};
@@ -309,7 +309,10 @@ pub(crate) async fn or_near<T>(
         format!("no catalog of this cluster has package {}", quote(&package))
     };
     let outcome = if unread.is_empty() { Outcome::Failed } else { Outcome::Unknown };
-    let hint = hint(&package, &packages, &unread);
+    let may_be_extension = is_word && near(&package, &packages).is_empty();
+    let known = if may_be_extension { cluster.extensions().await.ok() } else { None };
+    let meant = known.and_then(|known| alike(&package, &known));
+    let hint = meant.or_else(|| hint(&package, &packages, &unread));
     Err(Hinted { text, hint, outcome }.into())
 }
 
@@ -319,9 +322,10 @@ fn hint(package: &str, packages: &Packages, unread: &[(String, String)]) -> Opti
     if let Some((name, catalog)) = near(package, packages).first() {
         return Some(did_you_mean(name, catalog));
     }
-    if let Some((_, why)) = unread.first() {
-        let names: Vec<_> = unread.iter().map(|(name, _)| quote(name)).collect();
-        return Some(format!("catalogs {} could not be read ({why})", names.join(", ")));
+    if !unread.is_empty() {
+        let each = unread.iter().map(|(name, why)| format!("{} ({why})", quote(name)));
+        let each: Vec<_> = each.collect();
+        return Some(format!("catalogs that could not be read: {}", each.join(", ")));
     }
     packages.is_empty().then(|| ADD_CATALOG.to_owned())
 }

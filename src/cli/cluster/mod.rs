@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, ListParams};
 use kube::client::ClientBuilder;
 use kube::{Client, ResourceExt as _};
+use olm_api::conditions::Reason;
 use olm_api::keys::label;
 use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_api::{
@@ -131,7 +132,9 @@ impl ExtensionSnapshot {
         let environment = question.environment(&catalogs, options, &self.environment);
         let request = question.deciding_request(&catalogs, &environment, options);
         let report = explain(&request, &catalogs, &environment, options, None);
-        report.headline().map(|headline| headline.text)
+        // That no catalog has the package is what the error says.
+        let headline = report.headline().filter(|it| it.code != Reason::PackageNotInCatalog);
+        headline.map(|headline| headline.text)
     }
 }
 
@@ -509,7 +512,7 @@ fn none_if_unserved<T: Default>(listed: kube::Result<T>) -> kube::Result<T> {
 
 /// Returns which extension may be meant by a name that none has: one that installs the package of this
 /// name, else the one whose name is most like it.
-fn alike(name: &str, all: &[ClusterExtension]) -> Option<String> {
+pub(crate) fn alike(name: &str, all: &[ClusterExtension]) -> Option<String> {
     if let Some(of_package) = all.iter().find(|it| it.package() == Some(name)) {
         let extension = of_package.name_any();
         return Some(format!("ClusterExtension {extension:?} installs package {name:?}"));

@@ -12,7 +12,7 @@ use crate::graph::visible;
 use crate::offers::Offers;
 use crate::output::{KeyValues, write_json, write_yaml};
 use crate::prelude::*;
-use crate::target::{Chosen, filter, or_near, pinned};
+use crate::target::{Chosen, chosen_or_why, filter, or_near, pinned};
 
 /// Bundles that are listed of a package.
 const NEWEST: usize = 10;
@@ -82,7 +82,7 @@ impl Subject {
         };
         let filter = filter(&wanted);
         let package = filter.package_name.clone();
-        let mut found = chosen(&offers.offered(filter).await?);
+        let mut found = chosen_or_why(&offers.offered(filter).await?);
         if let Offers::Cluster(cluster) = &offers {
             found = or_near(found, (&wanted, is_word), cluster).await;
         }
@@ -121,7 +121,12 @@ impl Subject {
 pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let Subject { place, known } = Subject::of(&args, global).await?;
     let files = match (&known, args.no_pull) {
-        (Some(known), true) => return write_known(&args, known, None, out),
+        (Some(known), true) => {
+            if let Err(cause) = &place {
+                notice(&format!("note: {}", one_line(cause)));
+            }
+            return write_known(&args, known, None, out);
+        }
         (None, true) => return usage(NO_PACKAGE),
         (_, false) => match place {
             Ok(place) => load_files(&place).await,
