@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek as _};
+use std::io::{self, Read, Seek as _};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -161,9 +161,9 @@ impl<'a> Unpacking<'a> {
         let (got, decompressed) = thread::scope(|scope| {
             let reader = LayerReader::new(scope, blob, hasher, before, limits, stop)?;
             let mut entries = Entries::new(reader);
-            while let Some(entry) = entries.next()? {
+            while let Some(mut entry) = entries.next()? {
                 *current = Some(String::from_utf8_lossy(&entry.name).into_owned());
-                self.entry(entry, index)?;
+                self.entry(&mut entry, index)?;
             }
             Ok::<_, Refusal>(entries.into_inner().finish()?)
         })?;
@@ -176,7 +176,7 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    fn entry(&mut self, entry: Entry<'_>, layer: usize) -> Result<(), Refusal> {
+    fn entry(&mut self, entry: &mut Entry<'_>, layer: usize) -> Result<(), Refusal> {
         self.entries += 1;
         if self.entries > self.limits.entries {
             let text = format!("image has more than {} entries", self.limits.entries);
@@ -201,11 +201,11 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn node(&mut self, entry: Entry<'_>, path: &str, layer: usize) -> Result<(), Refusal> {
+    fn node(&mut self, entry: &mut Entry<'_>, path: &str, layer: usize) -> Result<(), Refusal> {
         let wanted = self.is_wanted(path);
         match entry.kind {
             Kind::File if wanted => {
-                let span = self.keep(entry)?;
+                let span = self.keep(entry.size, entry.content)?;
                 self.tree.place(path, Node::File(span), layer);
             }
             Kind::HardLink if wanted => {
@@ -242,17 +242,17 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    fn keep(&mut self, entry: Entry<'_>) -> Result<Span, Refusal> {
+    fn keep(&mut self, size: u64, content: &mut dyn Read) -> Result<Span, Refusal> {
         self.count_file()?;
-        if entry.size > self.limits.file {
+        if size > self.limits.file {
             let text = format!("file is larger than {} bytes", self.limits.file);
             return Err(Refusal::TooLarge(text));
         }
-        if entry.size > self.limits.kept.saturating_sub(self.spool.written()) {
+        if size > self.limits.kept.saturating_sub(self.spool.written()) {
             return Err(kept_bytes(self.limits));
         }
-        let span = self.spool.append(entry.content)?;
-        let whole = (span.len == entry.size).then_some(span);
+        let span = self.spool.append(content)?;
+        let whole = (span.len == size).then_some(span);
         whole.ok_or_else(|| Refusal::of("content ends before the size its header says"))
     }
 
