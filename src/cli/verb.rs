@@ -1,13 +1,12 @@
 //! The common part of commands: the cluster, the confirmation before writes, and the wait
 //! afterwards.
 
-use std::convert::Infallible;
 use std::error::Error;
 use std::io::Write;
 use std::str::FromStr;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
 use olm_core::error::Chain;
 use olm_image::reference::ImageRef;
 use strum::VariantNames;
@@ -18,14 +17,17 @@ use crate::connection::{DryRun, Global};
 use crate::output::{Format, UsageError, Written, agreed, notice, written};
 use crate::settings::SettingsFlags;
 
-/// Reads the name of an extension, alone or behind its kind, as `-o name` prints it.
-pub(crate) fn extension(text: &str) -> Result<String, Infallible> {
+/// Takes the name of an extension, alone or behind its kind, as `-o name` prints it.
+pub(crate) fn extension() -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().map(|text| without_kind(&text).to_owned())
+}
+
+fn without_kind(text: &str) -> &str {
     let is_kind = |kind: &str| {
         let kind = kind.strip_suffix(".olm.operatorframework.io").unwrap_or(kind);
         ["clusterextension", "clusterextensions"].contains(&kind)
     };
-    let name = text.split_once('/').filter(|(kind, _)| is_kind(kind));
-    Ok(name.map_or(text, |(_, name)| name).to_owned())
+    text.split_once('/').filter(|(kind, _)| is_kind(kind)).map_or(text, |(_, name)| name)
 }
 
 /// Reads the reference of an image; an error has all causes.
@@ -172,10 +174,10 @@ mod tests {
             "clusterextensions/lamp",
             "clusterextension.olm.operatorframework.io/lamp",
         ] {
-            assert_eq!(extension(text), Ok("lamp".to_owned()), "{text}");
+            assert_eq!(without_kind(text), "lamp", "{text}");
         }
         for text in ["catalog/lamp", "deployment.apps/lamp"] {
-            assert_eq!(extension(text), Ok(text.to_owned()));
+            assert_eq!(without_kind(text), text);
         }
     }
 }

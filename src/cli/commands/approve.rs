@@ -18,7 +18,7 @@ const ENOUGH: usize = 8;
 #[derive(Debug, Args)]
 pub(crate) struct ApproveArgs {
     /// Name of the extension
-    #[arg(value_parser = verb::extension)]
+    #[arg(value_parser = verb::extension())]
     name: String,
     /// Digest of the plan, or at least its first 8 digits; by default the plan is shown
     #[arg(long, value_name = "DIGEST")]

@@ -16,7 +16,7 @@ const DIGEST: usize = 13;
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Name of the extension
-    #[arg(value_parser = verb::extension)]
+    #[arg(value_parser = verb::extension())]
     name: String,
     /// Output format
     #[arg(short, long, value_parser = formats(&[]), default_value_t)]

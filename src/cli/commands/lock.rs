@@ -31,7 +31,7 @@ pub(crate) enum LockCommand {
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
     /// Names of extensions; by default all of them
-    #[arg(value_name = "NAME", value_parser = verb::extension)]
+    #[arg(value_name = "NAME", value_parser = verb::extension())]
     names: Vec<String>,
     #[command(flatten)]
     on: OnCluster,

@@ -17,7 +17,7 @@ const CATALOG: &str = "catalog/";
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {
     /// Names of extensions; catalog/NAME is a catalog
-    #[arg(value_name = "NAME", value_parser = verb::extension, conflicts_with = "all")]
+    #[arg(value_name = "NAME", value_parser = verb::extension(), conflicts_with = "all")]
     names: Vec<String>,
     /// All extensions and catalogs
     #[arg(long)]

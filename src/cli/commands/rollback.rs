@@ -15,7 +15,7 @@ use crate::verb;
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// Name of the extension
-    #[arg(value_parser = verb::extension)]
+    #[arg(value_parser = verb::extension())]
     name: String,
     /// Revision to roll back to, by its number in `history`; by default the one before, or
     /// the installed one where a newer one is still rolling out

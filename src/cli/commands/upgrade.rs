@@ -19,7 +19,7 @@ use crate::verb;
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
     /// Name of the extension
-    #[arg(value_parser = verb::extension)]
+    #[arg(value_parser = verb::extension())]
     name: String,
     /// Version, or range of versions, to move to; by default the held update of `status`
     version: Option<String>,

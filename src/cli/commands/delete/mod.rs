@@ -27,7 +27,7 @@ const NAMES: usize = 5;
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {
     /// Names of the extensions
-    #[arg(value_name = "NAME", value_parser = verb::extension, required = true)]
+    #[arg(value_name = "NAME", value_parser = verb::extension(), required = true)]
     names: Vec<String>,
     /// Keep CRDs and their objects
     #[arg(long)]

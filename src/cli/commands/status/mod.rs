@@ -26,7 +26,7 @@ use watch::watch;
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Names of extensions; by default all of them. One name shows all details
-    #[arg(value_name = "NAME", value_parser = verb::extension)]
+    #[arg(value_name = "NAME", value_parser = verb::extension())]
     names: Vec<String>,
     /// Label selector
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
