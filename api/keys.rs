@@ -170,8 +170,9 @@ pub mod policy {
     pub const CLUSTER_PROXY: &str = "policy.olm.operatorframework.io/cluster-proxy";
     /// `"true"`: the install namespace is created, as the account, if it does not exist.
     pub const CREATE_NAMESPACE: &str = "policy.olm.operatorframework.io/create-namespace";
-    /// `Enabled`: the operator gets an OperatorCondition, with which it can hold its updates; or
-    /// `Disabled` (applying.md 10).
+    /// `Enabled`: the operator gets an OperatorCondition, with which it can hold its updates, and its
+    /// name in variable `OPERATOR_CONDITION_NAME`, which some operators take for a sign of OLM
+    /// Classic; or `Disabled` (applying.md 10).
     pub const OPERATOR_CONDITIONS: &str = "policy.olm.operatorframework.io/operator-conditions";
     /// `none`, `create` or `aggregate` (api.md 6.3).
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use olm_image::auth::Credentials;
-use olm_image::auth_file::user_config;
+use olm_image::auth_file::{AuthFiles, user_config};
 use olm_image::pull::{PullConfig, Puller};
 
 /// Makes a puller with the configuration of other container tools.
@@ -13,9 +12,7 @@ pub(crate) fn puller() -> anyhow::Result<Puller> {
 
 /// Makes a puller with a configuration, and the credentials of the user.
 pub(crate) fn puller_with(config: PullConfig) -> anyhow::Result<Puller> {
-    let puller = Puller::new(config);
-    puller.set_credentials("the user's files", Credentials::of_user()?);
-    Ok(puller)
+    Ok(Puller::new(PullConfig { auth: AuthFiles::of_process()?, ..config }))
 }
 
 /// Returns the configuration of other container tools: that of the machine, and before it the user's.

@@ -25,8 +25,8 @@ pub struct AuthFileError {
 /// The file that a flag of this process names; see [`name`].
 static NAMED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Lets [`Credentials::of_user`] read this file and no other. Counts once, as the environment does:
-/// for the whole process.
+/// Lets [`AuthFiles::of_process`] and [`Credentials::of_user`] read this file and no other. Counts
+/// once, as the environment does: for the whole process.
 pub fn name(file: PathBuf) {
     let _ = NAMED.set(file);
 }
@@ -57,6 +57,16 @@ impl AuthFiles {
             .collect(),
         };
         Self { paths, required }
+    }
+
+    /// Returns those of the user with the file that a flag of this process [names](name), if it does.
+    /// Fails if that one cannot be used.
+    pub fn of_process() -> Result<Self, AuthFileError> {
+        let files = Self::of_user(NAMED.get().cloned());
+        if files.required {
+            files.read().try_for_each(|it| it.map(drop))?;
+        }
+        Ok(files)
     }
 
     /// Reads the files that are there, each with its path.
@@ -100,6 +110,7 @@ impl Credentials {
         Ok(all)
     }
 }
+
 /// Returns the folder of the user's own configuration, if it is known.
 pub fn user_config() -> Option<PathBuf> {
     set("XDG_CONFIG_HOME").or_else(|| at_home(".config"))

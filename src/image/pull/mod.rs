@@ -19,7 +19,6 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use olm_core::error::without_path;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::auth::Credentials;
 use crate::auth_file::AuthFiles;
 use crate::digest::{Digest, Hasher};
 use crate::keyring::{Keyring, Source};
@@ -162,13 +161,6 @@ impl Puller {
             transfer: Arc::default(),
             unpacks: Arc::new(Semaphore::new(PARALLEL_UNPACKS)),
         }
-    }
-
-    /// Replaces the credentials for all pulls that start from now on by those of one document.
-    pub fn set_credentials(&self, document: &str, credentials: Credentials) {
-        let mut source = Source::default();
-        source.add(document, credentials);
-        self.set_keyring(Keyring::new([source]));
     }
 
     /// Replaces the sources of credentials for all pulls that start from now on.

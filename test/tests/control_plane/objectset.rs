@@ -353,6 +353,47 @@ async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
     stage.removed(4, STEP).await;
 }
 
+/// A `CustomResourceDefinition` that serves these versions.
+fn things(versions: &[&str]) -> Value {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = |name: &&str| {
+        json!({"name": name, "served": true, "storage": *name == "v1",
+            "schema": {"openAPIV3Schema": open}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.lost.example.com"},
+        "spec": {"group": "lost.example.com", "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"},
+            "versions": versions.iter().map(version).collect::<Vec<_>>()}})
+}
+
+// applying.md 3.6: who wrote in a version that is gone would stop every server-side apply
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_applied_that_somebody_wrote_in_a_version_its_crd_has_lost() {
+    let stage = Stage::set("lost", &["cm"]).await;
+    let rules = json!([{"apiGroups": ["lost.example.com"], "resources": ["things"],
+        "verbs": ["*"]}]);
+    let account = objects::account(&stage.name, "installer");
+    stage.cluster.plane.grant(&objects::grant("things", Some(&stage.name), &rules, &account));
+    stage.apply(&things(&["v1alpha1", "v1"]));
+    let thing = |value: &str| {
+        json!({"apiVersion": "lost.example.com/v1", "kind": "Thing",
+            "metadata": {"name": "x", "namespace": stage.name}, "spec": {"ours": value}})
+    };
+    stage.revise(1, &[vec![thing("1")]]);
+    stage.succeeds(1).await;
+    let kind = "things.v1alpha1.lost.example.com";
+    let own = r#"{"spec": {"own": "1"}}"#;
+    stage.kubectl(&["patch", kind, "x", "-n", &stage.name, "--type=merge", "-p", own]);
+    stage.apply(&things(&["v1"]));
+    stage.revise(2, &[vec![thing("2")]]);
+    stage.succeeds(2).await;
+    let found = stage.get("things.lost.example.com", "x").expect("it is there");
+    assert_eq!(found["spec"], json!({"ours": "2", "own": "1"}));
+    stage.removed(2, STEP).await;
+    stage.kubectl(&["delete", "crd", "things.lost.example.com"]);
+}
+
 // applying.md d1
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_object_collides_until_it_is_gone() {

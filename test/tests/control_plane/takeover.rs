@@ -508,6 +508,12 @@ async fn what_nobody_controls_is_taken_over_on_request(stage: &Arc<Stage>) {
     left.extension.installed("1.0.0").await;
     left.is_whole(&before);
     assert_eq!(left.extension.revisions().await.len(), 1);
+    // Otherwise a later version could drop nothing of it.
+    let taken = plane.requests().read("configmap", &namespace, &second).expect("it is there");
+    let entries = taken["metadata"]["managedFields"].as_array().expect("a list");
+    let of_data = entries.iter().filter(|entry| entry["fieldsV1"].get("f:data").is_some());
+    let managers: Vec<_> = of_data.map(|entry| &entry["manager"]).collect();
+    assert_eq!(managers, [olm_api::keys::manager::OBJECTS]);
     left.extension.delete().await;
     assert!(left.scene.get("configmap", &second).is_none());
 }

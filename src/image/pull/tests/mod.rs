@@ -9,7 +9,7 @@ use olm_core::error::Chain;
 use rstest::rstest;
 
 use super::*;
-use crate::auth::{Credential, SecretString};
+use crate::auth::{Credential, Credentials, SecretString};
 use crate::built::{BuiltImage, Compression, ImageBuilder, tar_of};
 
 mod credentials;
@@ -185,7 +185,9 @@ impl Scene {
     fn credential(&self, credential: Credential) {
         let mut credentials = Credentials::default();
         credentials.insert(self.image.registry(), credential);
-        self.puller.set_credentials("Secret ns/name", credentials);
+        let mut source = Source::default();
+        source.add("Secret ns/name", credentials);
+        self.puller.set_keyring(Keyring::new([source]));
     }
 }
 
