@@ -89,11 +89,16 @@ fn remove_applied(from: &mut Value, applied: &Value) {
     for (path, below) in applied {
         if let Some(found) = from.get_mut(path) {
             remove_applied(found, below);
-            if path.starts_with("k:") || found.as_object().is_none_or(Map::is_empty) {
+            if path.starts_with("k:") || is_nothing(found) {
                 from.remove(path);
             }
         }
     }
+}
+
+/// Returns whether nothing is left but that the field itself is there.
+fn is_nothing(left: &Value) -> bool {
+    left.as_object().is_none_or(|left| left.keys().all(|path| path == "."))
 }
 
 /// Removes every path of `taken` from `from` with all below it, and what nothing is left of.
@@ -181,10 +186,7 @@ mod tests {
         let another = entry("kubectl", "Apply", json!({"f:a": {}}));
         assert_eq!(taken(json!([ours, another])), None);
         let dropped = entry("us", "Apply", json!({"f:own": {}}));
-        assert_eq!(
-            taken(json!([dropped, theirs])).map(|it| it[1]["fieldsV1"].clone()),
-            Some(json!({"f:data": {".": {}}}))
-        );
+        assert_eq!(taken(json!([dropped, theirs])), Some(json!([dropped])));
     }
 
     // A container that a later version drops would stay with what defaults filled in.
