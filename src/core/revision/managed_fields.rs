@@ -56,6 +56,10 @@ pub fn take_applied_fields(
         }
     }
     entries.retain(|entry| entry["fieldsV1"].as_object().is_none_or(|fields| !fields.is_empty()));
+    if entries.is_empty() {
+        // Without any manager all fields would be of `before-first-apply` with the next apply.
+        entries.extend(applied.last().map(|ours| (*ours).clone()));
+    }
     (entries != *before).then_some(entries.into())
 }
 
@@ -182,6 +186,7 @@ mod tests {
         assert_eq!(taken(json!([theirs])), Some(json!([left])), "before it is applied");
         let all = entry("manager", "Update", json!({"f:a": {}}));
         assert_eq!(taken(json!([ours, all])), Some(json!([ours])));
+        assert_eq!(taken(json!([all])), Some(json!([ours])), "somebody manages it");
         assert_eq!(taken(json!([ours, left])), None);
         let another = entry("kubectl", "Apply", json!({"f:a": {}}));
         assert_eq!(taken(json!([ours, another])), None);

@@ -206,6 +206,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
         "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
     create(plane, &[olm]);
     create(plane, &upstream("quay.io/openshift/olm:1")[3..4]);
+    create(plane, &operator_of_openshift());
 
     let before = left.alive();
     for args in OF_OPENSHIFT {
@@ -216,12 +217,10 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
         assert!(text.contains("cluster-olm-operator is active"), "{text}");
     }
     stop_the_operator_and_start_it_again(plane);
-    let (text, _) = from_upstream(plane, &[]).ends(1);
-    let unmanaged = text.lines().find_map(|it| it.split_once("kubectl ")?.1.strip_prefix("patch "));
-    let unmanaged = unmanaged.and_then(|it| it.strip_suffix(')')).expect("a hint");
     let documented = documents::read("docs/openshift.md");
-    assert!(documented.contains(&format!("`oc patch {unmanaged}`")), "{unmanaged}");
-    plane.run(&format!("patch {}", unmanaged.replace('\'', "")));
+    let unmanaged = documented.split_once("`oc patch olms").and_then(|it| it.1.split_once('`'));
+    let (unmanaged, _) = unmanaged.expect("the document has the command");
+    plane.run(&format!("patch olms{}", unmanaged.replace('\'', "")));
     let text = changes_nothing(plane).await;
     assert!(text.contains("the next update of the cluster waits"), "{text}");
     let hints = hints(&text);
@@ -241,23 +240,30 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     assert_eq!(install.refused(), [""; 0]);
 }
 
-/// Runs the commands of the document on `cluster-olm-operator`, whose Deployment changes nothing here.
-fn stop_the_operator_and_start_it_again(plane: &ControlPlane) {
-    let (name, namespace) = ("cluster-olm-operator", "openshift-cluster-olm-operator");
-    stand_in(plane, "clusterversions.config.openshift.io/v1", "ClusterVersion", "Cluster");
+const OPERATOR: (&str, &str) = ("cluster-olm-operator", "openshift-cluster-olm-operator");
+
+/// `cluster-olm-operator`, whose Deployment changes nothing here.
+fn operator_of_openshift() -> [Value; 2] {
+    let (name, namespace) = OPERATOR;
     let labels = json!({"name": name});
     let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [
         {"name": "manager", "image": "quay.io/openshift/olm:1"}]}});
     let metadata = json!({"name": name, "namespace": namespace});
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {
+            "replicas": 1, "selector": {"matchLabels": labels}, "template": template}}),
+    ]
+}
+
+/// Runs the commands of the document on `cluster-olm-operator`.
+fn stop_the_operator_and_start_it_again(plane: &ControlPlane) {
+    let (name, _) = OPERATOR;
+    stand_in(plane, "clusterversions.config.openshift.io/v1", "ClusterVersion", "Cluster");
     create(
         plane,
-        &[
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {
-                "replicas": 1, "selector": {"matchLabels": labels}, "template": template}}),
-            json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
-                "metadata": {"name": "version"}, "spec": {"clusterID": "test"}}),
-        ],
+        &[json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+                "metadata": {"name": "version"}, "spec": {"clusterID": "test"}})],
     );
     let overrides = || {
         let path = "-o=jsonpath={.spec.overrides[*].name}";
@@ -336,7 +342,7 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
         "poor: service account faults/poor lacks Namespace:\"faults\"",
         "poor: ConfigMap faults/theirs is controlled by Namespace faults",
         "older: ClusterExtensionRevisions older-1 hold it",
-        "away is not served",
+        "away was created just now",
         "managed by argocd-controller",
         "clusterrolebinding operator-controller-cluster-admin-rolebinding has to be deleted",
         "mutatingwebhookconfiguration catalogd-mutating-webhook-configuration has to be deleted",
