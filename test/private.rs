@@ -16,8 +16,9 @@ use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use olm_image::auth::{Credential, SecretString};
+use olm_image::auth::{Credential, Credentials, SecretString};
 use olm_image::built::BuiltImage;
+use olm_image::keyring::{Keyring, Source};
 use olm_image::push::PushOptions;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
@@ -140,13 +141,14 @@ impl PrivateRegistry {
 
     /// Pushes an image as `name:tag` and returns its reference by digest.
     pub async fn push(&self, name: &str, image: &BuiltImage) -> String {
-        let options = PushOptions {
-            plain_http: self.plain_http,
-            credential: Some(Credential::Basic {
-                username: USER.to_owned(),
-                password: SecretString::new(PASSWORD),
-            }),
-        };
+        let basic =
+            Credential::Basic { username: USER.to_owned(), password: SecretString::new(PASSWORD) };
+        let mut credentials = Credentials::default();
+        credentials.insert(&self.address, basic);
+        let mut source = Source::default();
+        source.add("the password file", credentials);
+        let keyring = Keyring::new([source]);
+        let options = PushOptions { plain_http: self.plain_http, keyring };
         images::send_with(&format!("{}/{name}", self.address), image, &options).await
     }
 

@@ -32,7 +32,7 @@ use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
 use crate::connection::Global;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
 use crate::output::{Hinted, Outcome, notice, one_line, usage};
-use crate::verb::OnCluster;
+use crate::verb::{self, OnCluster};
 
 /// The meaning of an argument, before any lookup on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,8 @@ impl Target {
         if let Some(package) = prefixed("package:") {
             return Self::Package(package);
         }
-        if let Some(name) = prefixed("extension:") {
+        let behind = || verb::behind(verb::EXTENSION, text).map(str::to_owned);
+        if let Some(name) = prefixed("extension:").or_else(behind) {
             return Self::Extension(name);
         }
         if text.contains('/') || text.starts_with('.') {
@@ -466,16 +467,19 @@ pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
 pub(crate) fn chosen_or_why(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
     chosen(snapshot).map_err(|error| {
         let range = snapshot.question.filter.version.as_deref();
-        let hint = range.and_then(about_range).or_else(|| snapshot.obstacle());
+        let form = range.and_then(about_range).map(|form| format!("{form}{HIGHEST}"));
+        let hint = form.or_else(|| snapshot.obstacle());
         Hinted { text: one_line(&error), hint, outcome: Outcome::Failed }.into()
     })
 }
 
+/// Follows where a range may be left out.
+pub(crate) const HIGHEST: &str = "; without one, the highest version is taken";
+
 /// Returns how a range is written, if this is none.
 pub(crate) fn about_range(range: &str) -> Option<String> {
     range.parse::<VersionRange>().err()?;
-    let forms = "name a version such as 1.2.3, or a range such as 1.2.x or \">=1.2.0 <2.0.0\"";
-    Some(format!("{forms}; without one, the highest version is taken"))
+    Some("name a version such as 1.2.3, or a range such as 1.2.x or \">=1.2.0 <2.0.0\"".to_owned())
 }
 
 /// Prints and returns the deprecations of the bundle that an extension would get, and whether its

@@ -19,15 +19,22 @@ use crate::settings::SettingsFlags;
 
 /// Takes the name of an extension, alone or behind its kind, as `-o name` prints it.
 pub(crate) fn extension() -> impl TypedValueParser<Value = String> {
-    StringValueParser::new().map(|text| without_kind(&text).to_owned())
+    StringValueParser::new().map(|text| behind(EXTENSION, &text).unwrap_or(&text).to_owned())
 }
 
-fn without_kind(text: &str) -> &str {
-    let is_kind = |kind: &str| {
-        let kind = kind.strip_suffix(".olm.operatorframework.io").unwrap_or(kind);
-        ["clusterextension", "clusterextensions"].contains(&kind)
-    };
-    text.split_once('/').filter(|(kind, _)| is_kind(kind)).map_or(text, |(_, name)| name)
+/// Takes the name of a catalog in the same way.
+pub(crate) fn catalog() -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().map(|text| behind(CATALOG, &text).unwrap_or(&text).to_owned())
+}
+
+pub(crate) const EXTENSION: &str = "clusterextension";
+pub(crate) const CATALOG: &str = "clustercatalog";
+
+/// Returns the name of an object of a kind where the kind is before it, as `-o name` prints it.
+pub(crate) fn behind<'a>(kind: &str, text: &'a str) -> Option<&'a str> {
+    let (found, name) = text.split_once('/')?;
+    let found = found.strip_suffix(".olm.operatorframework.io").unwrap_or(found);
+    (found.strip_suffix('s').unwrap_or(found) == kind).then_some(name)
 }
 
 /// Reads the reference of an image; an error has all causes.
@@ -169,15 +176,14 @@ mod tests {
     #[test]
     fn a_name_may_stand_behind_its_kind() {
         for text in [
-            "lamp",
             "clusterextension/lamp",
             "clusterextensions/lamp",
             "clusterextension.olm.operatorframework.io/lamp",
         ] {
-            assert_eq!(without_kind(text), "lamp", "{text}");
+            assert_eq!(behind(EXTENSION, text), Some("lamp"), "{text}");
         }
-        for text in ["catalog/lamp", "deployment.apps/lamp"] {
-            assert_eq!(without_kind(text), text);
+        for text in ["lamp", "catalog/lamp", "clustercatalog/lamp", "deployment.apps/lamp"] {
+            assert_eq!(behind(EXTENSION, text), None, "{text}");
         }
     }
 }

@@ -105,11 +105,14 @@ impl<R: Read> Entries<R> {
         for _ in 0..=MAX_EXTENSIONS {
             let Some(header) = self.header()? else { return Ok(None) };
             match header.entry_type() {
-                EntryType::GNULongName => extensions.long_name = Some(self.text()?),
-                EntryType::GNULongLink => extensions.long_link = Some(self.text()?),
+                EntryType::GNULongName => extensions.long_name = self.text()?,
+                EntryType::GNULongLink => extensions.long_link = self.text()?,
                 EntryType::XHeader => extensions.read_pax(&self.bounded()?)?,
                 // A global header describes the archive, for example the commit it was made from.
-                EntryType::XGlobalHeader => drop(self.bounded()?),
+                EntryType::XGlobalHeader => {
+                    self.bounded()?;
+                    extensions = Extensions::default();
+                }
                 EntryType::GNUSparse => return Err(ArchiveError::sparse()),
                 _ => return extensions.complete(&header, self.left, self).map(Some),
             }
@@ -176,13 +179,13 @@ impl<R: Read> Entries<R> {
         Ok(bytes)
     }
 
-    /// Reads a GNU long name, which ends at its first NUL.
-    fn text(&mut self) -> Result<Vec<u8>, ArchiveError> {
+    /// Reads a GNU long name, which ends at its first NUL; an empty one is none.
+    fn text(&mut self) -> Result<Option<Vec<u8>>, ArchiveError> {
         let mut bytes = self.bounded()?;
         if let Some(nul) = bytes.iter().position(|b| *b == 0) {
             bytes.truncate(nul);
         }
-        Ok(bytes)
+        Ok((!bytes.is_empty()).then_some(bytes))
     }
 }
 
@@ -196,6 +199,7 @@ impl<R: Read> Read for Entries<R> {
 
 impl Extensions {
     fn read_pax(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+        (self.path, self.link_path, self.size) = (None, None, None);
         let mut rest = bytes;
         while !rest.is_empty() {
             let (key, value, after) = pax_record(rest).ok_or_else(ArchiveError::pax)?;
@@ -223,11 +227,14 @@ impl Extensions {
             let text = format!("header says {size} bytes and its PAX record {pax}");
             return Err(ArchiveError::refused(text));
         }
-        let name = self.path.or(self.long_name).unwrap_or_else(|| header.path_bytes().into_owned());
-        let link = self.link_path.or(self.long_link);
+        let name = self.long_name.or(self.path).unwrap_or_else(|| header.path_bytes().into_owned());
+        let link = self.long_link.or(self.link_path);
         let link = link.or_else(|| header.link_name_bytes().map(Cow::into_owned));
         // Before there was a type for directories, a trailing slash marked them.
         if kind == Kind::File && name.ends_with(b"/") {
+            if size > 0 {
+                return Err(ArchiveError::refused("a directory has content"));
+            }
             kind = Kind::Directory;
         }
         Ok(Entry { name, link: link.unwrap_or_default(), kind, size, content })

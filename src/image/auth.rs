@@ -151,12 +151,6 @@ impl Credentials {
         }
     }
 
-    /// Adds all of `other`; on equal keys `other` wins.
-    pub fn merge(&mut self, other: Self) {
-        self.by_prefix.extend(other.by_prefix);
-        self.faults.extend(other.faults);
-    }
-
     pub fn is_empty(&self) -> bool {
         self.by_prefix.is_empty()
     }
@@ -264,16 +258,6 @@ mod tests {
             let found = credentials.lookup(registry, &repository);
             assert_eq!(found.map(|(_, credential)| credential), want.as_ref(), "{name}");
         }
-    }
-
-    #[test]
-    fn later_secrets_override() {
-        let one = r#"{"auths":{"h.io":{"username":"host"},"h.io/ns/r":{"username":"repo"}}}"#;
-        let mut credentials = Credentials::parse(one.as_bytes()).unwrap();
-        let two = r#"{"auths":{"h.io":{"username":"later"}}}"#;
-        credentials.merge(Credentials::parse(two.as_bytes()).unwrap());
-        let later = Some(("h.io", &basic("later", "")));
-        assert_eq!(credentials.lookup("h.io", "ns"), later);
     }
 
     #[test]

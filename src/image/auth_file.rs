@@ -8,7 +8,7 @@ use std::{env, fs, io};
 use olm_core::error::Chain;
 
 use crate::auth::Credentials;
-use crate::keyring::Source;
+use crate::keyring::{Keyring, Source};
 
 /// Name of the file of containers' tools, below the folders they look in.
 const CONTAINERS: &str = "containers/auth.json";
@@ -25,8 +25,8 @@ pub struct AuthFileError {
 /// The file that a flag of this process names; see [`name`].
 static NAMED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Lets [`AuthFiles::of_process`] and [`Credentials::of_user`] read this file and no other. Counts
-/// once, as the environment does: for the whole process.
+/// Lets [`AuthFiles::of_process`] read this file and no other. Counts once, as the environment does:
+/// for the whole process.
 pub fn name(file: PathBuf) {
     let _ = NAMED.set(file);
 }
@@ -86,6 +86,11 @@ impl AuthFiles {
         })
     }
 
+    /// Returns the present content of the files as the only source.
+    pub fn keyring(&self) -> Keyring {
+        Keyring::new([self.source()])
+    }
+
     /// Returns the present content of the files; an unusable file is reported where a credential is
     /// missing.
     pub(crate) fn source(&self) -> Source {
@@ -97,17 +102,6 @@ impl AuthFiles {
             }
         }
         source
-    }
-}
-
-impl Credentials {
-    /// Reads the credentials of [`AuthFiles::of_user`].
-    pub fn of_user() -> Result<Self, AuthFileError> {
-        let mut all = Self::default();
-        for file in AuthFiles::of_user(NAMED.get().cloned()).read() {
-            all.merge(file?.1);
-        }
-        Ok(all)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Pushes images, for the demo, for tests and for our own release.
 
-use crate::auth::Credential;
 use crate::built::{BuiltImage, IndexBuilder};
 use crate::digest::Digest;
-use crate::keyring::{Choice, Origin};
+use crate::keyring::Keyring;
 use crate::layout::{Layout, LayoutError};
 use crate::manifest::{OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
 use crate::proxies::Proxies;
@@ -17,7 +16,8 @@ use crate::trust::{self, CertificateDirs, TrustError};
 pub struct PushOptions {
     /// Whether plain HTTP may be used where the registry has no HTTPS.
     pub plain_http: bool,
-    pub credential: Option<Credential>,
+    /// The credentials to choose from.
+    pub keyring: Keyring,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -110,10 +110,8 @@ impl<'a> Pusher<'a> {
         let dirs = CertificateDirs::default();
         let http = trust::client(&dirs, to.registry(), false, &Proxies::default())?;
         let endpoint = Endpoint { image: to.clone(), insecure: options.plain_http, blocked: None };
-        let origin =
-            Origin::Nowhere { sources: 0, name: to.repository().to_owned(), faults: Vec::new() };
         let access = Access {
-            choice: Choice { credential: options.credential.clone(), origin },
+            choice: options.keyring.choose(to.registry(), to.repository()),
             certificates: trust::places(&dirs, to.registry()),
         };
         match Session::open(http, &endpoint, access).await {

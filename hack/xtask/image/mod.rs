@@ -22,10 +22,11 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use jiff::Timestamp;
+use olm_image::auth_file::AuthFiles;
 use olm_image::built::{BuiltImage, Compression, ImageBuilder, IndexBuilder};
 use olm_image::layout::Layout;
 use olm_image::push::{PushOptions, push_layout};
-use olm_image::{Credentials, Digest, ImageRef, Platform};
+use olm_image::{Digest, ImageRef, Platform};
 use serde_json::json;
 
 use check::check;
@@ -190,13 +191,8 @@ pub(crate) async fn push(root: &Path, args: &PushArgs) -> anyhow::Result<Digest>
         .with_context(|| format!("{}: run `make image` first", folder.display()))?;
     let to: ImageRef = args.image.parse().with_context(|| args.image.clone())?;
     ensure!(to.tag().is_some(), "{}: a tag is missing: HOST/REPOSITORY:TAG", args.image);
-    let credentials = Credentials::of_user()?;
-    let options = PushOptions {
-        plain_http: args.plain_http,
-        credential: credentials
-            .lookup(to.registry(), to.repository())
-            .map(|(_, credential)| credential.clone()),
-    };
+    let keyring = AuthFiles::of_process()?.keyring();
+    let options = PushOptions { plain_http: args.plain_http, keyring };
     let replace = args.force || to.tag() == Some("latest");
     Ok(push_layout(&layout, &to, &options, replace).await?)
 }

@@ -209,7 +209,13 @@ fn suggest(mut error: clap::Error, command: &clap::Command, words: &[OsString]) 
         _ => return error,
     };
     let Some(ContextValue::String(wrong)) = error.get(kind).cloned() else { return error };
-    let before = words.iter().take_while(|word| word.to_str() != Some(&wrong));
+    // A flag may have its value: `--flag=value`, `-fvalue`.
+    let ends = |word: &str| match word.strip_prefix(&wrong) {
+        Some("") => true,
+        Some(value) if wrong.starts_with("--") => value.starts_with('='),
+        found => found.is_some() && wrong.starts_with('-'),
+    };
+    let before = words.iter().take_while(|word| !word.to_str().is_some_and(ends));
     let parent = before.fold(command, |at, word| at.find_subcommand(word).unwrap_or(at));
     if is_verb {
         let known = SYNONYMS.iter().find(|(foreign, _)| foreign.contains(&wrong.as_str()));

@@ -1,10 +1,10 @@
 //! `kubectl olm pause` and `resume`: switch updates and drift repair off, and on again.
 
-use olm_cluster::join_bounded;
 use std::fmt::Debug;
 
 use kube::Resource;
 use kube::core::ClusterResourceScope;
+use olm_cluster::join_bounded;
 use olm_core::annotations::is_paused;
 
 use crate::output::Written;
@@ -47,10 +47,10 @@ pub(crate) async fn run(
         (extensions, cluster.all_catalogs().await?.to_vec())
     } else {
         // All are read before one is changed: an unknown name changes nothing.
-        let (catalogs, extensions): (Vec<_>, Vec<_>) =
-            args.names.iter().cloned().partition(|name| name.starts_with(CATALOG));
-        let names = catalogs.iter().map(|name| &name[CATALOG.len()..]);
-        let catalogs = names.map(|name| Cluster::catalog(cluster.own_client(), name)).collect();
+        let catalogs = args.names.iter().filter_map(|name| catalog_of(name));
+        let catalogs = catalogs.map(|name| Cluster::catalog(cluster.own_client(), name)).collect();
+        let extensions = args.names.iter().filter(|name| catalog_of(name).is_none());
+        let extensions: Vec<_> = extensions.cloned().collect();
         let catalogs = join_bounded(catalogs).await.into_iter();
         (cluster.named(&extensions).await?, catalogs.collect::<anyhow::Result<_>>()?)
     };
@@ -69,6 +69,11 @@ pub(crate) async fn run(
         switch.set(catalog, (CATALOG, "no newer content"), out).await?;
     }
     Ok(Outcome::Done)
+}
+
+/// Returns the name of the catalog, if it is one.
+fn catalog_of(name: &str) -> Option<&str> {
+    name.strip_prefix(CATALOG).or_else(|| verb::behind(verb::CATALOG, name))
 }
 
 /// What is done to each of the objects.

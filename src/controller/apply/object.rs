@@ -69,11 +69,7 @@ impl Observed<'_> {
     /// Asks the API server whether it would take the object. When that would change nothing, the
     /// object counts as applied, so that a controller that has just started writes nothing.
     pub(super) async fn dry_run(&mut self) -> Result<(), kube::Error> {
-        let answer = match self.try_write().await {
-            Err(err) if is_of_conversion(&err) => self.try_in_one_version(err).await,
-            answer => answer,
-        };
-        let refused = match answer {
+        let refused = match self.ask().await {
             Err(err) if self.presumed || code(&err) == 409 => err,
             answer => return self.judge(answer).await,
         };
@@ -86,8 +82,16 @@ impl Observed<'_> {
         if !self.needs_write() {
             return Ok(());
         }
-        let answer = self.try_write().await;
+        let answer = self.ask().await;
         self.judge(answer).await
+    }
+
+    /// Asks, and asks again where somebody wrote the object in a version that is lost.
+    async fn ask(&mut self) -> Result<(), kube::Error> {
+        match self.try_write().await {
+            Err(err) if is_of_conversion(&err) => self.try_in_one_version(err).await,
+            answer => answer,
+        }
     }
 
     /// Returns what a dry run says of the object. One of this extension that would be taken if it were
@@ -241,6 +245,10 @@ impl Observed<'_> {
                         return Ok(());
                     }
                 }
+                Err(err) if is_of_conversion(&err) && attempt < MAX_ATTEMPTS => {
+                    attempt += 1;
+                    self.try_in_one_version(err).await?;
+                }
                 // Without what we have written, what others have is refused.
                 Err(err) if code(&err) == 422 && self.is_ours() && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
@@ -344,15 +352,21 @@ impl Observed<'_> {
         };
         match take_applied_fields(&live, &applied, manager::OBJECTS, is_earlier) {
             Some(fields) => {
-                self.endpoint.replace(&live, &[("/metadata/managedFields", fields)]).await
+                let parts = [("/metadata/managedFields", fields)];
+                match self.endpoint.replace(&live, &parts).await {
+                    // What is there may be refused where what is applied is not.
+                    Err(err) if code(&err) != 409 => Ok(live),
+                    answer => answer,
+                }
             }
             None => Ok(live),
         }
     }
 }
 
-/// Says whether a new object is refused only by quotas that are just full and count the one that is
-/// there. They are asked after everything else. Of a Service they may count more than it has now.
+/// Says whether a new object is refused by a quota that is just full and counts the one that is there.
+/// Quotas are asked after everything else. Another one, which would refuse it, too, is not named: then the
+/// object is made once that has room. Of a Service they may count more than it has now.
 fn is_counted_twice(refusal: &str) -> bool {
     let counted = || {
         let (_, exceeded) = refusal.split_once("exceeded quota: ")?;

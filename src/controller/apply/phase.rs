@@ -597,7 +597,11 @@ mod tests {
         pruned object at version v1alpha1: .data: field not declared in schema"
     )]
     #[tokio::test]
-    async fn an_object_is_applied_that_was_written_in_an_earlier_version(#[case] refusal: &str) {
+    async fn an_object_is_applied_that_was_written_in_an_earlier_version(
+        #[case] text: &str,
+        #[values(false, true)] first: bool,
+        #[values(1, 2)] objects: usize,
+    ) {
         let managed = |version: &str| {
             let mut live = live(Some("u"), false);
             live["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Update",
@@ -605,7 +609,7 @@ mod tests {
             live
         };
         let (before, after) = (managed("v1alpha1"), managed("v1"));
-        let (kinds, refusal) = (kinds(), refusal.to_owned());
+        let (kinds, text) = (kinds(), text.to_owned());
         let is_repaired = AtomicBool::new(false);
         let client = answering(move |request| match (request.method(), request.uri().path()) {
             (&Method::GET, "/api/v1") => (200, kinds.clone()),
@@ -617,13 +621,18 @@ mod tests {
                     (200, after.clone())
                 }
                 None if is_repaired.load(Ordering::Relaxed) => (200, after.clone()),
-                None => (500, json!({"status": "Failure", "code": 500, "message": refusal})),
+                None => (500, json!({"status": "Failure", "code": 500, "message": text})),
             },
+            // It is there already.
+            (&Method::POST, _) if first => refusal(409),
             _ => panic!("{request:?}"),
         });
-        let kinds = Arc::new(Kinds::new(client.clone()));
-        let applier = Applier { client, kinds, ..applier(None) };
-        let report = applier.apply_phase(0, &phase(CollisionProtection::Prevent)).await.unwrap();
+        let existence = Existence::new(client.clone(), true);
+        let mut applier = Applier { existence, ..applier_of(client) };
+        applier.revision.first = first;
+        let mut phase = phase(CollisionProtection::Prevent);
+        phase.objects = vec![phase.objects[0].clone(); objects];
+        let report = applier.apply_phase(0, &phase).await.unwrap();
         assert!(report.complete);
     }
 
@@ -660,9 +669,8 @@ mod tests {
                 (200, tried.clone())
             }
         });
-        let kinds = Arc::new(Kinds::new(client.clone()));
         let existence = Existence::new(client.clone(), true);
-        let applier = Applier { client, kinds, existence, ..applier(None) };
+        let applier = Applier { existence, ..applier_of(client) };
         let report = applier.apply_phase(0, &phase(CollisionProtection::None)).await.unwrap();
         assert!(report.wrote && report.complete);
     }

@@ -9,7 +9,7 @@ use kube::{Client, Resource as _};
 use olm_api::ClusterObjectSet;
 use olm_api::keys::{annotation, label};
 use olm_core::crd_safety::Resource;
-use olm_core::object::{Identity, Object};
+use olm_core::object::Object;
 use olm_core::revision::{
     Removal, controller, orphaned, released, removal, removal_kinds, retained,
 };
@@ -103,8 +103,14 @@ impl Remover {
         let removals = group.iter().zip(endpoints).map(|(content, endpoint)| async move {
             // A kind that is not served has no objects.
             let Some(endpoint) = endpoint else { return Ok(End::Gone) };
-            let removed = self.remove_one(uid, content.name(), &endpoint).await;
-            removed.map_err(|err| self.failed(content, err))
+            let removed = match self.remove_one(uid, content.name(), &endpoint).await {
+                Err(err) if code(&err) == 404 => match self.anew(content).await {
+                    Ok(Some(endpoint)) => self.remove_one(uid, content.name(), &endpoint).await,
+                    answer => answer.map(|_| End::Gone),
+                },
+                answer => answer,
+            };
+            removed.map_err(|err| (content.identity(), err))
         });
         let answers = join_bounded(removals.collect()).await;
         let mut removed = Removed::default();
@@ -152,24 +158,23 @@ impl Remover {
     ) -> Result<(), ApplyError> {
         for (content, endpoint) in group.iter().zip(self.endpoints("releasing", group).await?) {
             let Some(endpoint) = endpoint else { continue };
-            let released = rewrite(&endpoint, content.name(), |live| async move {
-                let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
-                let parts = let_go(&orphaned(&live, uid));
-                Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
-            });
-            let failed = |err| ApplyError::of("releasing", vec![self.failed(content, err)]);
-            released.await.map_err(failed)?;
+            let released = match release((uid, owner), content.name(), &endpoint).await {
+                Err(err) if code(&err) == 404 => match self.anew(content).await {
+                    Ok(Some(endpoint)) => release((uid, owner), content.name(), &endpoint).await,
+                    answer => answer.map(drop),
+                },
+                answer => answer,
+            };
+            let failed = |err| ApplyError::of("releasing", vec![(content.identity(), err)]);
+            released.map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Names the object of a failure. If its kind is no longer served where it was, it is looked up
-    /// anew the next time.
-    fn failed(&self, content: &Object, err: kube::Error) -> (Identity, kube::Error) {
-        if code(&err) == 404 {
-            self.kinds.forget_group(content.group());
-        }
-        (content.identity(), err)
+    /// Looks up again where the kind of an object is served, because it no longer is where it was.
+    async fn anew(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {
+        self.kinds.forget_group(content.group());
+        self.endpoint(content).await
     }
 
     /// Lists what carries the label of an extension, as far as the account may list it.
@@ -365,6 +370,20 @@ impl Remover {
     }
 }
 
+/// Lets go of an object, if a revision with a UID or of an owner has it.
+async fn release(
+    (uid, owner): (&str, Option<&str>),
+    name: &str,
+    endpoint: &Endpoint,
+) -> Result<(), kube::Error> {
+    let released = rewrite(endpoint, name, |live| async move {
+        let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
+        let parts = let_go(&orphaned(&live, uid));
+        Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
+    });
+    released.await.map(drop)
+}
+
 /// Changes an object by what `change` makes of it, anew after a concurrent write. Returns it as it was
 /// before; nothing if it is gone or `change` leaves it as it is.
 async fn rewrite<F: Future<Output = Result<Option<(Object, Parts)>, kube::Error>>>(
@@ -475,7 +494,7 @@ pub fn finalizers(object: &Object) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use rstest::rstest;
 
@@ -509,17 +528,18 @@ mod tests {
     // applying.md 3.9: the cluster may have been updated since the kind was looked up
     #[tokio::test]
     async fn an_object_is_not_gone_because_its_version_is_no_longer_served() {
-        let updated = Arc::new(AtomicBool::new(false));
+        let updated = Arc::new(AtomicUsize::new(0));
         let is_updated = Arc::clone(&updated);
         let client = answering(move |request| {
-            let served = if is_updated.load(Ordering::Relaxed) { "v1" } else { "v1beta1" };
+            let served = ["v1beta1", "v1", ""][is_updated.load(Ordering::Relaxed)];
             let path = request.uri().path();
             if path == "/apis" {
                 let version =
                     json!({"groupVersion": format!("policy/{served}"), "version": served});
                 let group =
                     json!({"name": "policy", "versions": [version], "preferredVersion": version});
-                return (200, json!({"kind": "APIGroupList", "groups": [group]}));
+                let groups = if served.is_empty() { json!([]) } else { json!([group]) };
+                return (200, json!({"kind": "APIGroupList", "groups": groups}));
             }
             if path == format!("/apis/policy/{served}") {
                 let kind = json!({"name": "poddisruptionbudgets", "singularName": "", "verbs": [],
@@ -549,9 +569,11 @@ mod tests {
             "metadata": {"namespace": "n", "name": "a"}});
         let object = Object::from_value(object).unwrap();
         assert_eq!(remover.remove("u", &[&object]).await.unwrap().remaining.len(), 1);
-        updated.store(true, Ordering::Relaxed);
-        remover.remove("u", &[&object]).await.unwrap_err();
+        updated.store(1, Ordering::Relaxed);
         assert_eq!(remover.remove("u", &[&object]).await.unwrap().remaining.len(), 1);
+        updated.store(2, Ordering::Relaxed);
+        assert!(remover.remove("u", &[&object]).await.unwrap().remaining.is_empty());
+        remover.orphan("u", None, &[&object]).await.unwrap();
     }
 
     // applying.md 3.9

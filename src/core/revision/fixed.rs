@@ -57,6 +57,7 @@ const KINDS: &[(&str, &str, &[Field], Fate)] = &[
     ("batch", "Job", &[
         ("/spec/template", FILLED), ("/spec/selector", FILLED), ("/spec/completions", FILLED),
         ("/spec/completionMode", "NonIndexed"), ("/spec/podFailurePolicy", FILLED),
+        ("/spec/podFailurePolicy/rules/0/action", ""),
         ("/spec/successPolicy", ""), ("/spec/backoffLimitPerIndex", ""), ("/spec/managedBy", ""),
     ], Fate::Replaced),
     ("networking.k8s.io", "IngressClass", &[("/spec/controller", "")], Fate::Replaced),
@@ -66,7 +67,8 @@ const KINDS: &[(&str, &str, &[Field], Fate)] = &[
         ("/provisioner", ""), ("/parameters", ""), ("/reclaimPolicy", "Delete"),
         ("/volumeBindingMode", "Immediate"),
     ], Fate::Replaced),
-    ("storage.k8s.io", "VolumeAttributesClass", &[("/driverName", ""), ("/parameters", "")], Fate::Replaced),
+    ("storage.k8s.io", "VolumeAttributesClass", &[("/driverName", ""), ("/parameters", "")],
+        Fate::Kept("it stays until no volume uses it")),
     ("storage.k8s.io", "CSIDriver", &[
         ("/spec/attachRequired", FILLED), ("/spec/volumeLifecycleModes", FILLED),
     ], Fate::Replaced),
@@ -106,7 +108,8 @@ impl Fixed {
         let content = if frozen { &CONTENT[..] } else { &[] };
         let fields = fields.iter().chain(content);
         let changed = fields.filter(|field| is_changed(before, after, **field));
-        let fields: Vec<_> = changed.map(|(path, _)| path.replace('/', ".")).collect();
+        let fields: Vec<_> =
+            changed.map(|(path, _)| path.replace("/0", "[0]").replace('/', ".")).collect();
         if fields.is_empty() {
             return None;
         }

@@ -50,8 +50,10 @@ pub fn take_applied_fields(
     for entry in &mut entries {
         let name = entry["manager"].as_str().unwrap_or_default();
         if name != manager && is_of_object(entry) && is_earlier(name) {
+            // Defaults are among what was written by an `Update`, not among what was applied.
+            let is_filled = entry["operation"] == "Update";
             for ours in &applied {
-                remove_applied(&mut entry["fieldsV1"], &ours["fieldsV1"]);
+                remove_applied(&mut entry["fieldsV1"], &ours["fieldsV1"], is_filled);
             }
         }
     }
@@ -73,7 +75,18 @@ pub fn in_one_version(live: &Object) -> Option<Value> {
     let mut others = entries.iter_mut().filter(|entry| entry["apiVersion"] != version).peekable();
     others.peek()?;
     others.for_each(|entry| entry["apiVersion"] = version.clone());
-    Some(entries.into())
+    // The API server tells entries apart by these, and keeps one of two that are the same.
+    let is_same = |one: &Value, two: &Value| {
+        ["manager", "operation", "subresource"].iter().all(|key| one[key] == two[key])
+    };
+    let mut merged: Vec<Value> = Vec::new();
+    for entry in entries {
+        match merged.iter_mut().find(|other| is_same(other, &entry)) {
+            Some(other) => union(&mut other["fieldsV1"], &entry["fieldsV1"]),
+            None => merged.push(entry),
+        }
+    }
+    Some(merged.into())
 }
 
 /// Says whether a manager wrote an entry by an operation, and not for a subresource.
@@ -86,14 +99,14 @@ fn is_of_object(entry: &Value) -> bool {
 }
 
 /// Removes every path of `applied` from `from`, and what nothing is left of. What `from` has below one
-/// of them stays: the bundle does not have it. Within an item of a list nothing does: part of an item, such as
-/// what defaults filled in, would keep all of it.
-fn remove_applied(from: &mut Value, applied: &Value) {
+/// of them stays: the bundle does not have it. Of an item of a list nothing does if defaults may be among
+/// that (`is_filled`): they would keep the item.
+fn remove_applied(from: &mut Value, applied: &Value, is_filled: bool) {
     let (Value::Object(from), Value::Object(applied)) = (from, applied) else { return };
     for (path, below) in applied {
         if let Some(found) = from.get_mut(path) {
-            remove_applied(found, below);
-            if path.starts_with("k:") || is_nothing(found) {
+            remove_applied(found, below, is_filled);
+            if is_filled && path.starts_with("k:") || is_nothing(found) {
                 from.remove(path);
             }
         }
@@ -197,27 +210,35 @@ mod tests {
     // A container that a later version drops would stay with what defaults filled in.
     #[test]
     fn an_item_of_a_list_is_taken_as_a_whole() {
-        let entry = |manager: &str, fields: Value| json!({"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": fields}});
+        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:spec": fields}});
         let item = r#"k:{"name":"proxy"}"#;
-        let ours = entry("us", json!({"f:list": {item: {".": {}, "f:image": {}}}}));
+        let ours = entry("us", "Apply", json!({"f:list": {item: {".": {}, "f:image": {}}}}));
         let filled = json!({".": {}, "f:image": {}, "f:resources": {}});
         let theirs = json!({"f:list": {".": {}, item: filled, r#"k:{"name":"own"}"#: {".": {}}}});
         let left = json!({"f:list": {".": {}, r#"k:{"name":"own"}"#: {".": {}}}});
-        let (found, applied) = (live(&json!([entry("kubectl", theirs)])), live(&json!([ours])));
-        let taken = take_applied_fields(&found, &applied, "us", |_| true);
-        assert_eq!(taken, Some(json!([entry("kubectl", left)])));
+        let mut applied_left = left.clone();
+        applied_left["f:list"][item] = json!({"f:resources": {}});
+        for (operation, left) in [("Update", left), ("Apply", applied_left)] {
+            let found = live(&json!([entry("kubectl", operation, theirs.clone())]));
+            let taken = take_applied_fields(&found, &live(&json!([ours])), "us", |_| true);
+            assert_eq!(taken, Some(json!([entry("kubectl", operation, left)])));
+        }
     }
 
     #[test]
     fn all_managers_can_have_one_version() {
-        let entry = |version: &str| json!({"manager": "us", "operation": "Apply", "apiVersion": version, "fieldsV1": {}});
+        let entry = |version: &str, fields: &[&str]| {
+            let fields: Map<_, _> = fields.iter().map(|it| ((*it).to_owned(), json!({}))).collect();
+            json!({"manager": "us", "operation": "Update", "apiVersion": version, "fieldsV1": fields})
+        };
         let object = |versions: &[&str]| {
-            let entries: Vec<_> = versions.iter().map(|version| entry(version)).collect();
+            let entries: Vec<_> =
+                versions.iter().map(|it| entry(it, &[&format!("f:{it}")])).collect();
             let value = json!({"apiVersion": "g/v1", "metadata": {"managedFields": entries}});
             Object::from_value(value).unwrap()
         };
-        let same = json!([entry("g/v1"), entry("g/v1")]);
-        assert_eq!(in_one_version(&object(&["g/v1alpha1", "g/v1"])), Some(same));
+        let one = json!([entry("g/v1", &["f:g/v1alpha1", "f:g/v1"])]);
+        assert_eq!(in_one_version(&object(&["g/v1alpha1", "g/v1"])), Some(one));
         assert_eq!(in_one_version(&object(&["g/v1"])), None);
     }
 

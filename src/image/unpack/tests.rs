@@ -286,6 +286,7 @@ fn entries_behind_one_block_of_zeros_are_not_lost() {
 #[case::pax_sparse(tar().pax("GNU.sparse.major", "1").file("configs/a", ""), "sparse files are not supported")]
 #[case::pax_garbage(raw(b'x', b"pax", 5, b"99 a="), "malformed PAX record")]
 #[case::pax_overflow(raw(b'x', b"pax", 24, b"99999999999999999999 a=b"), "malformed PAX record")]
+#[case::directory_with_content(raw(b'0', b"configs/a/", 1, b"x"), "a directory has content")]
 #[case::huge_name(raw(b'L', b"././@LongLink", 2 << 20, b""), "extension header is larger than 1048576 bytes")]
 #[case::endless((0..20).fold(tar(), |archive, _| archive.pax("comment", "x")), "too many extension headers")]
 fn malformed_archives_are_refused(#[case] archive: Archive, #[case] want: &str) {
@@ -351,6 +352,21 @@ fn odd_but_valid_names_are_loaded() {
     let pax = raw(b'x', b"pax", 38, b"25 path=configs/new\nline\n13 mtime=1.5\n").file("x", "n");
     let got = configs(vec![gnu.finish(), pax.finish()]).unwrap();
     assert_eq!(got, ["configs/new\nline=n".to_owned(), format!("{long}=long")]);
+    // As Go reads them: which of several counts.
+    let both =
+        tar().pax("path", "configs/pax").entry(b'L', b"././@LongLink", b"", 11, b"configs/gnu");
+    let empty = tar().pax("path", "configs/a").entry(b'L', b"././@LongLink", b"", 1, b"\0");
+    let twice = tar().pax("path", "configs/first").pax("comment", "x");
+    let global = tar().pax("path", "configs/first").entry(b'g', b"pax", b"", 12, b"12 comment=x");
+    for (archive, want) in [
+        (both, "configs/gnu"),
+        (empty, "configs/a"),
+        (twice, "configs/own"),
+        (global, "configs/own"),
+    ] {
+        let got = configs(vec![archive.file("configs/own", "x").finish()]);
+        assert_eq!(got.unwrap(), [format!("{want}=x")]);
+    }
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -22,7 +22,9 @@ struct Scene {
     puller: Puller,
 }
 
-const PLAIN_HTTP: PushOptions = PushOptions { plain_http: true, credential: None };
+fn plain_http() -> PushOptions {
+    PushOptions { plain_http: true, ..PushOptions::default() }
+}
 
 async fn scene(repository: &str) -> Scene {
     // It may be installed already by another test, which is fine.
@@ -56,7 +58,7 @@ impl Scene {
 
     async fn push(&self, tag: &str, image: &BuiltImage) -> ImageRef {
         let to = self.tag(tag);
-        push(image, &to, &PLAIN_HTTP).await.unwrap();
+        push(image, &to, &plain_http()).await.unwrap();
         to
     }
 
@@ -104,7 +106,7 @@ async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
     for (tag, format) in [("oci-index", Format::Oci), ("docker-list", Format::Docker)] {
         let other = catalog("other").format(format).platform(Platform::linux("s390x"));
         let images = [other.build().unwrap(), image(format, Compression::Gzip)];
-        let digest = push_index(&images, &scene.tag(tag), &PLAIN_HTTP).await.unwrap();
+        let digest = push_index(&images, &scene.tag(tag), &plain_http()).await.unwrap();
         let resolved = scene.puller.resolve(&scene.tag(tag)).await.unwrap();
         assert_eq!(resolved.digest(), &digest, "{tag}");
         let by_digest = resolved.image().clone();
@@ -118,7 +120,7 @@ async fn every_form_of_image_is_pulled_and_named_by_its_top_digest() {
 async fn index_without_our_platform_gives_its_first_linux_image() {
     let scene = scene("registry-test/platforms").await;
     let built = catalog("s390x").platform(Platform::linux("s390x")).build().unwrap();
-    push_index(&[built], &scene.tag("v1"), &PLAIN_HTTP).await.unwrap();
+    push_index(&[built], &scene.tag("v1"), &plain_http()).await.unwrap();
     assert_eq!(scene.catalog(&scene.tag("v1")).await.unwrap(), files("s390x"));
 }
 

@@ -5,7 +5,7 @@
 use anyhow::ensure;
 use olm_core::catalog::lint::Severity;
 use olm_core::catalog::{read, schema};
-use olm_image::auth::Credentials;
+use olm_image::auth_file::AuthFiles;
 use olm_image::built::{BuiltImage, ImageBuilder, IndexBuilder};
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::layout::Layout;
@@ -269,12 +269,10 @@ fn image(files: &FileList) -> anyhow::Result<BuiltImage> {
 }
 
 async fn send(image: &BuiltImage, to: &ImageRef, plain_http: bool) -> anyhow::Result<()> {
-    let credentials = Credentials::of_user()?;
-    let found = credentials.lookup(to.registry(), to.repository());
     let registries = Registries::load(&config().registries)?;
     let options = PushOptions {
         plain_http: plain_http || registries.is_insecure(to),
-        credential: found.map(|(_, credential)| credential.clone()),
+        keyring: AuthFiles::of_process()?.keyring(),
     };
     push(image, to, &options).await?;
     Ok(())

@@ -2,13 +2,14 @@
 
 use super::wait::wait;
 use crate::prelude::*;
-use crate::verb::Rehearsal;
+use crate::verb::{self, Rehearsal};
 use crate::waiting::NOTICED;
 
 /// Arguments of `catalog refresh`.
 #[derive(Debug, Args)]
 pub(crate) struct RefreshArgs {
     /// Name of the catalog
+    #[arg(value_parser = verb::catalog())]
     name: String,
     #[command(flatten)]
     rehearsal: Rehearsal,

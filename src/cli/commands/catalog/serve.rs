@@ -43,6 +43,7 @@ pub(crate) struct AddArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// Name of the catalog
+    #[arg(value_parser = verb::catalog())]
     name: String,
     #[command(flatten)]
     confirm: Confirm,

@@ -247,11 +247,10 @@ fn declared(state: &ClusterState) -> Option<MinorRelease> {
 }
 
 fn unknown_release(error: &anyhow::Error) -> Unknown {
-    Unknown {
-        what: "the OpenShift release that runs".to_owned(),
-        why: one_line(error),
-        hint: Some("kubectl get clusterversion version -o yaml".to_owned()),
-    }
+    let why = one_line(error);
+    let look = || Some("kubectl get clusterversion version -o yaml".to_owned());
+    let hint = Failure::way_out(&why).or_else(look);
+    Unknown { what: "the OpenShift release that runs".to_owned(), why, hint }
 }
 
 /// Names what is not known of a bundle without revision.

@@ -12,13 +12,14 @@ mod takeover;
 use crate::managed::{kinds, of_extensions};
 use crate::output::Failure;
 use crate::prelude::*;
+use crate::verb;
 use facts::Facts;
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// With --dump: extensions to pack; by default all of them
-    #[arg(value_name = "NAME", requires = "dump")]
+    #[arg(value_name = "NAME", requires = "dump", value_parser = verb::extension())]
     names: Vec<String>,
     /// Write a support bundle, with logs and events, to this tar.gz
     #[arg(long, value_name = "FILE")]

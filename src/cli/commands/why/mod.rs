@@ -18,8 +18,8 @@ use crate::commands::plan;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::{Failure, Styles};
 use crate::prelude::*;
-use crate::target::{about_range, filter, meant};
-use crate::verb::words;
+use crate::target::{HIGHEST, about_range, filter, meant};
+use crate::verb::{self, words};
 
 /// Flags of `why`.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ use crate::verb::words;
 pub(crate) struct WhyArgs {
     /// Name of a ClusterExtension of the cluster, or with `--from` of a package, unless `--package`
     /// or `-f` is given; then the version, or the bundle, to explain in detail
-    #[arg(value_name = "NAME|VERSION", num_args = 0..=2)]
+    #[arg(value_name = "NAME|VERSION", num_args = 0..=2, value_parser = verb::extension())]
     words: Vec<String>,
     /// Name of the package, instead of a ClusterExtension
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
@@ -294,7 +294,7 @@ impl Inquiry {
                 out.write_all(view.render(report)?.as_bytes())?;
             }
             if let Some(hint) = report.request.version.and_then(about_range) {
-                notice(&format!("hint: {hint}"));
+                notice(&format!("hint: {hint}{HIGHEST}"));
             }
             Ok(Outcome::Done)
         })

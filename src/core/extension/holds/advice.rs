@@ -22,11 +22,11 @@ const WHY: &str = "kubectl olm why ";
 /// Returns the commands that lead on: those about why it is not ready, else those about its update.
 pub fn advice(extension: &ClusterExtension) -> Vec<String> {
     let name = extension.metadata.name.as_deref().unwrap_or_default();
-    let ready = extension.condition(types::READY);
-    let failed = ready.filter(|ready| ready.status != status::TRUE);
-    if ready.is_none() {
+    if extension.status.as_ref().is_none_or(|it| it.conditions.is_empty()) {
         return vec![NO_CONTROLLER.to_owned()];
     }
+    let ready = extension.condition(types::READY);
+    let failed = ready.filter(|ready| ready.status != status::TRUE);
     let commands = |holders: Vec<&Holder>| -> Vec<String> {
         holders.into_iter().filter_map(|it| it.command(name)).collect()
     };
@@ -165,6 +165,15 @@ mod tests {
     #[test]
     fn an_extension_that_no_controller_has_seen_leads_to_the_controller() {
         assert_eq!(advice(&ClusterExtension::default()), [NO_CONTROLLER]);
+        // Upstream's controller writes no `Ready`.
+        let condition = |type_: &str| {
+            json!({"type": type_, "status": "True", "reason": "Succeeded",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let seen: ClusterExtension = serde_json::from_value(json!({"metadata": {},
+            "status": {"conditions": [condition("Installed"), condition("Progressing")]}}))
+        .unwrap();
+        assert!(advice(&seen).is_empty());
     }
 
     #[test]
