@@ -285,7 +285,8 @@ pub fn settle(path: &str, corrected: Option<String>) {
 /// Says whether what is shown is what is printed, but for what differs each time.
 fn is_shown(shown: &str, printed: &str) -> bool {
     let shown: Vec<_> = shown.lines().map(settled).collect();
-    let printed: Vec<_> = printed.lines().filter(|line| !is_progress(line)).map(settled).collect();
+    let printed = printed.lines().filter(|line| !is_progress(line) && !is_log(line));
+    let printed: Vec<_> = printed.map(settled).collect();
     follows(&shown, &printed)
 }
 
@@ -293,6 +294,13 @@ fn is_shown(shown: &str, printed: &str) -> bool {
 fn is_progress(line: &str) -> bool {
     let begins = ["pulling ", "reading "].iter().any(|doing| line.starts_with(doing));
     begins && (line.ends_with("...") || line.ends_with(" MB"))
+}
+
+/// Says whether a line is one that the libraries of kubectl log by themselves, such as
+/// `I0102 15:04:05.000000    1234 reflector.go:664] ...` of a watch that was ended meanwhile.
+fn is_log(line: &str) -> bool {
+    let level = line.strip_prefix(['I', 'W', 'E']).unwrap_or_default();
+    level.bytes().take_while(u8::is_ascii_digit).count() == 4 && line.contains(".go:")
 }
 
 fn follows(shown: &[String], printed: &[String]) -> bool {
