@@ -77,7 +77,7 @@ impl Target {
         if let Some(package) = prefixed("package:") {
             return Self::Package(package);
         }
-        let behind = || verb::behind(verb::EXTENSION, text).map(str::to_owned);
+        let behind = || verb::name_behind(verb::EXTENSION, text).map(str::to_owned);
         if let Some(name) = prefixed("extension:").or_else(behind) {
             return Self::Extension(name);
         }

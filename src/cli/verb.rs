@@ -19,19 +19,19 @@ use crate::settings::SettingsFlags;
 
 /// Takes the name of an extension, alone or behind its kind, as `-o name` prints it.
 pub(crate) fn extension() -> impl TypedValueParser<Value = String> {
-    StringValueParser::new().map(|text| behind(EXTENSION, &text).unwrap_or(&text).to_owned())
+    StringValueParser::new().map(|text| name_behind(EXTENSION, &text).unwrap_or(&text).to_owned())
 }
 
 /// Takes the name of a catalog in the same way.
 pub(crate) fn catalog() -> impl TypedValueParser<Value = String> {
-    StringValueParser::new().map(|text| behind(CATALOG, &text).unwrap_or(&text).to_owned())
+    StringValueParser::new().map(|text| name_behind(CATALOG, &text).unwrap_or(&text).to_owned())
 }
 
 pub(crate) const EXTENSION: &str = "clusterextension";
 pub(crate) const CATALOG: &str = "clustercatalog";
 
 /// Returns the name of an object of a kind where the kind is before it, as `-o name` prints it.
-pub(crate) fn behind<'a>(kind: &str, text: &'a str) -> Option<&'a str> {
+pub(crate) fn name_behind<'a>(kind: &str, text: &'a str) -> Option<&'a str> {
     let (found, name) = text.split_once('/')?;
     let found = found.strip_suffix(".olm.operatorframework.io").unwrap_or(found);
     (found.strip_suffix('s').unwrap_or(found) == kind).then_some(name)
@@ -180,10 +180,10 @@ mod tests {
             "clusterextensions/lamp",
             "clusterextension.olm.operatorframework.io/lamp",
         ] {
-            assert_eq!(behind(EXTENSION, text), Some("lamp"), "{text}");
+            assert_eq!(name_behind(EXTENSION, text), Some("lamp"), "{text}");
         }
         for text in ["lamp", "catalog/lamp", "clustercatalog/lamp", "deployment.apps/lamp"] {
-            assert_eq!(behind(EXTENSION, text), None, "{text}");
+            assert_eq!(name_behind(EXTENSION, text), None, "{text}");
         }
     }
 }

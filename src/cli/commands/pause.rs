@@ -73,7 +73,7 @@ pub(crate) async fn run(
 
 /// Returns the name of the catalog, if it is one.
 fn catalog_of(name: &str) -> Option<&str> {
-    name.strip_prefix(CATALOG).or_else(|| verb::behind(verb::CATALOG, name))
+    name.strip_prefix(CATALOG).or_else(|| verb::name_behind(verb::CATALOG, name))
 }
 
 /// What is done to each of the objects.

@@ -72,15 +72,15 @@ impl Endpoint {
     }
 
     pub(super) async fn get(&self, name: &str) -> Result<Option<Object>, kube::Error> {
-        match self.get_installed(name).await {
+        match self.get_served(name).await {
             Err(err) if code(&err) == 404 => Ok(None),
             answer => answer,
         }
     }
 
-    /// The same, but fails if the kind is no longer served in this version: the object may exist in
-    /// another one.
-    pub(super) async fn get_installed(&self, name: &str) -> Result<Option<Object>, kube::Error> {
+    /// Reads an object. If the kind is not served in this version any more, that is an error, because
+    /// the object may exist in another one.
+    pub(super) async fn get_served(&self, name: &str) -> Result<Option<Object>, kube::Error> {
         let request = self.request.get(name, &GetParams::default());
         match self.send(request).await {
             Ok(object) => Ok(Some(object)),

@@ -89,7 +89,7 @@ impl Observed<'_> {
     /// Asks, and asks again where somebody wrote the object in a version that is lost.
     async fn ask(&mut self) -> Result<(), kube::Error> {
         match self.try_write().await {
-            Err(err) if is_of_conversion(&err) => self.try_in_one_version(err).await,
+            Err(err) if is_lost_version(&err) => self.try_in_one_version(err).await,
             answer => answer,
         }
     }
@@ -245,7 +245,7 @@ impl Observed<'_> {
                         return Ok(());
                     }
                 }
-                Err(err) if is_of_conversion(&err) && attempt < MAX_ATTEMPTS => {
+                Err(err) if is_lost_version(&err) && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                     self.try_in_one_version(err).await?;
                 }
@@ -378,7 +378,7 @@ fn is_counted_twice(refusal: &str) -> bool {
 }
 
 /// Returns whether the API server could not convert an object to a version in which somebody wrote it.
-fn is_of_conversion(err: &kube::Error) -> bool {
+fn is_lost_version(err: &kube::Error) -> bool {
     let kube::Error::Api(status) = err else { return false };
     let text = &status.message;
     status.code == 500

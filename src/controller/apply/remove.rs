@@ -232,7 +232,7 @@ impl Remover {
         name: &str,
         endpoint: &Endpoint,
     ) -> Result<End, kube::Error> {
-        let mut live = endpoint.get_installed(name).await?;
+        let mut live = endpoint.get_served(name).await?;
         for _ in 0..MAX_ATTEMPTS {
             let answer = match (removal(live.as_ref(), uid), &live) {
                 (Removal::Gone, _) | (_, None) => return Ok(End::Gone),
@@ -257,7 +257,7 @@ impl Remover {
                 Err(err) if matches!(code(&err), 404 | 409) => {}
                 Err(err) => return Err(err),
             }
-            live = endpoint.get_installed(name).await?;
+            live = endpoint.get_served(name).await?;
         }
         Ok(live.map_or(End::Gone, End::Remains))
     }
@@ -393,7 +393,7 @@ async fn rewrite<F: Future<Output = Result<Option<(Object, Parts)>, kube::Error>
 ) -> Result<Option<Object>, kube::Error> {
     let mut attempt = 1;
     loop {
-        let Some(live) = endpoint.get_installed(name).await? else { return Ok(None) };
+        let Some(live) = endpoint.get_served(name).await? else { return Ok(None) };
         let Some((live, parts)) = change(live).await? else { return Ok(None) };
         match endpoint.replace(&live, &parts).await {
             Ok(_) => return Ok(Some(live)),

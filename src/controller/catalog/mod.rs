@@ -138,7 +138,8 @@ async fn converge(
     if let Plan::Wait(left) = plan {
         return Ok(Some(left));
     }
-    let (told, result) = telling(ctx, catalog, &plan, enact(ctx, catalog, &plan), PATIENCE).await;
+    let (told, result) =
+        report_first_pull(ctx, catalog, &plan, enact(ctx, catalog, &plan), PATIENCE).await;
     let current = told.as_ref().unwrap_or(catalog);
     match &result {
         Err(CatalogError::Stopping) => return Ok(None),
@@ -202,7 +203,7 @@ async fn converge(
 
 /// Waits for the work of a plan. If it is a first pull that goes on after `patience`, the status tells of
 /// it; returns the catalog with that status.
-async fn telling<T>(
+async fn report_first_pull<T>(
     ctx: &Context,
     catalog: &ClusterCatalog,
     plan: &Plan,

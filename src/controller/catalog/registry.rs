@@ -202,8 +202,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::plan::Plan;
+    use super::super::report_first_pull;
     use super::super::store::{Store, StoreError};
-    use super::super::telling;
     use super::*;
     use crate::cluster::answering::{NOT_ANSWERED, answering, found, refusal};
     use crate::credentials::{GlobalPullSecret, RegistryCredentials};
@@ -283,7 +283,7 @@ mod tests {
         let catalog: ClusterCatalog = serde_json::from_value(catalog).unwrap();
         let work = sleep(Duration::from_millis(50));
         let patience = Duration::from_millis(1);
-        let (told, ()) = telling(&ctx, &catalog, &Plan::Fetch, work, patience).await;
+        let (told, ()) = report_first_pull(&ctx, &catalog, &Plan::Fetch, work, patience).await;
         let text = |it: &ClusterCatalog| it.condition(types::PROGRESSING).unwrap().message.clone();
         let pulling = "source catalog content: still pulling image \"r.io/c:1\"".to_owned();
         assert_eq!(told.as_ref().map(text), want.then_some(pulling));

@@ -296,24 +296,35 @@ mod tests {
     use crate::cluster::CatalogAccess;
     use crate::fixture::{client, flags};
 
-    #[tokio::test]
-    async fn where_catalogs_may_not_be_listed_the_rest_is_checked() {
-        let client = client(|_, path, _| match path {
+    /// Finds on a cluster of Kubernetes 1.31 that answers everything else like this.
+    async fn found_on(
+        args: &str,
+        answer: impl Fn(&str) -> Result<Value, u16> + Clone + Send + 'static,
+    ) -> Findings {
+        let client = client(move |_, path, _| match path {
             "/version" => Ok(json!({"major": "1", "minor": "31", "gitVersion": "v1.31.0",
                 "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
                 "compiler": "", "platform": ""})),
             "/api" | "/apis" => Ok(json!({"kind": "APIGroupDiscoveryList",
                 "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": []})),
+            _ => answer(path),
+        });
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
+        let cluster = Cluster::over(client, &access, &settings).unwrap();
+        find(&flags(args), &cluster).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn where_catalogs_may_not_be_listed_the_rest_is_checked() {
+        let found = found_on("4.19", |path| match path {
             _ if path.ends_with("/clustercatalogs") => Err(403),
             _ if path.contains("/olm.operatorframework.io/") => {
                 Ok(json!({"metadata": {}, "items": []}))
             }
             _ => Err(404),
-        });
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-        let cluster = Cluster::over(client, &access, &settings).unwrap();
-        let found = find(&flags("4.19"), &cluster).await.unwrap();
+        })
+        .await;
         assert_eq!((found.kubernetes, found.outcome()), (32, Outcome::Done));
     }
 
@@ -327,22 +338,14 @@ mod tests {
         #[case] release: u16,
         #[case] want: Outcome,
     ) {
-        let client = client(move |_, path, _| match path {
-            "/version" => Ok(json!({"major": "1", "minor": "31", "gitVersion": "v1.31.0",
-                "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
-                "compiler": "", "platform": ""})),
-            "/api" | "/apis" => Ok(json!({"kind": "APIGroupDiscoveryList",
-                "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": []})),
+        let found = found_on("", move |path| match path {
             _ if path.ends_with("/clusterversions/version") => Err(release),
             _ if path.contains("/olm.operatorframework.io/") && extensions == 200 => {
                 Ok(json!({"metadata": {}, "items": []}))
             }
             _ => Err(404),
-        });
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let (access, settings) = (CatalogAccess::default(), SettingsFlags::default());
-        let cluster = Cluster::over(client, &access, &settings).unwrap();
-        let found = find(&flags(""), &cluster).await.unwrap();
+        })
+        .await;
         assert_eq!((found.kubernetes, found.outcome()), (32, want));
         let mut text = Vec::new();
         report::text(&found, &mut text).unwrap();
