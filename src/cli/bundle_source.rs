@@ -11,7 +11,7 @@ use olm_image::bundle::{BUNDLE_DIRECTORIES, BundleImage, pull_bundle};
 use olm_image::present;
 use olm_image::reference::ImageRef;
 
-use crate::output::{Hinted, Outcome, during};
+use crate::output::{Failure, Outcome, during};
 use crate::puller::puller;
 
 /// The hint for an image without a registry.
@@ -48,7 +48,7 @@ pub(crate) async fn load_files(source: &str) -> anyhow::Result<Files> {
         return image_files(image).await;
     }
     if !Path::new(source).is_dir() {
-        source.parse::<ImageRef>().map_err(|error| Hinted {
+        source.parse::<ImageRef>().map_err(|error| Failure {
             text: format!(
                 "{source:?} is neither a directory nor an image reference: {}",
                 Chain(&error)

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::managed::{self, Managed, failure};
-use crate::output::{Hinted, Written, notice};
+use crate::output::{Failure, Written, notice};
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";
@@ -208,7 +208,7 @@ pub(crate) fn unless_seen(
         return Ok(());
     }
     let text = format!("{refused}: it is managed by {keeper}");
-    Err(Hinted::failed(text, hint))
+    Err(Failure::failed(text, hint))
 }
 
 /// Refuses an extension that is being deleted: nothing would come of a change.
@@ -216,7 +216,7 @@ pub(crate) fn refuse_deleted(extension: &ClusterExtension) -> anyhow::Result<()>
     if extension.metadata.deletion_timestamp.is_some() {
         let name = extension.name_any();
         let hint = format!("kubectl olm status {name}");
-        return Err(Hinted::failed(format!("{name} is being deleted"), hint));
+        return Err(Failure::failed(format!("{name} is being deleted"), hint));
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ pub(crate) fn refuse_paused(extension: &ClusterExtension) -> anyhow::Result<()> 
     if is_paused(extension.annotations()) {
         let name = extension.name_any();
         let hint = format!("kubectl olm resume {name}");
-        return Err(Hinted::failed(format!("{name} is paused"), hint));
+        return Err(Failure::failed(format!("{name} is paused"), hint));
     }
     Ok(())
 }

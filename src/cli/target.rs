@@ -31,7 +31,7 @@ use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
 use crate::connection::Global;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
-use crate::output::{Hinted, Outcome, notice, one_line, usage};
+use crate::output::{Failure, Outcome, notice, one_line, usage};
 use crate::verb::{self, OnCluster};
 
 /// The meaning of an argument, before any lookup on a cluster.
@@ -314,7 +314,7 @@ pub(crate) async fn or_near<T>(
     let known = if may_be_extension { cluster.extensions().await.ok() } else { None };
     let meant = known.and_then(|known| alike(&package, &known));
     let hint = meant.or_else(|| hint(&package, &packages, &unread));
-    Err(Hinted { text, hint, outcome }.into())
+    Err(Failure { text, hint, outcome }.into())
 }
 
 /// Returns a hint if no catalog has a package: a similar name, unread catalogs, or adding a first
@@ -469,7 +469,7 @@ pub(crate) fn chosen_or_why(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chos
         let range = snapshot.question.filter.version.as_deref();
         let form = range.and_then(about_range).map(|form| format!("{form}{HIGHEST}"));
         let hint = form.or_else(|| snapshot.obstacle());
-        Hinted { text: one_line(&error), hint, outcome: Outcome::Failed }.into()
+        Failure { text: one_line(&error), hint, outcome: Outcome::Failed }.into()
     })
 }
 

@@ -47,7 +47,7 @@ pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::output::{self, Hinted, Outcome, one_line};
+use crate::output::{self, Failure, Outcome, one_line};
 use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
@@ -214,7 +214,7 @@ impl Cluster {
         // Who may not list them gets no hint.
         let hint = alike(name, &self.extensions().await.unwrap_or_default());
         let text = format!("there is no ClusterExtension {name:?}");
-        Err(Hinted { text, hint, outcome: Outcome::Failed }.into())
+        Err(Failure { text, hint, outcome: Outcome::Failed }.into())
     }
 
     /// Reads the extensions with these names; fails if there is none with one of them.
@@ -415,7 +415,7 @@ impl Cluster {
     pub(crate) async fn heeds(&self, key: &'static str) -> anyhow::Result<()> {
         if self.settings().await?.upstream {
             let text = "this cluster runs upstream's controller";
-            return Err(Hinted::failed(text, format!("upstream ignores {key}")));
+            return Err(Failure::failed(text, format!("upstream ignores {key}")));
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
     }
     let digits = plan.digest.trim_start_matches("sha256:");
     if let Some(wanted) = wanted.filter(|wanted| !digits.starts_with(wanted)) {
-        return Err(Hinted::failed(
+        return Err(Failure::failed(
             format!(
                 "the plan changed since you saw it: plan {wanted} is now {}, bundle {} of image {}",
                 plan.digest,

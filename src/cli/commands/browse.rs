@@ -19,7 +19,6 @@ use crate::cluster::{CatalogAccess, Packages, Whole, only};
 use crate::document::Tree;
 use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
-use crate::output::Failure;
 use crate::prelude::*;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
     let propagated = Instant::now() + PROPAGATION;
     let stored = storage(&crd).with_context(|| format!("CRD {name} stores no version"))?;
     if let Some(wanted) = args.to.as_ref().filter(|wanted| **wanted != stored) {
-        return Err(Hinted::failed(
+        return Err(Failure::failed(
             format!("CRD {name} stores {stored}, not {wanted}"),
             format!(
                 "its {} would store new objects in {stored} again; go to a version whose CRD stores {wanted} first",
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: CrdMigrateArgs, global: &Global, out: &mut dyn Wri
         return Ok(Outcome::Done);
     }
     if let Some(why) = unreadable(&client, &crd).await {
-        return Err(Hinted::failed(why, "the operator that serves the conversion has to run"));
+        return Err(Failure::failed(why, "the operator that serves the conversion has to run"));
     }
     let api = Api::<DynamicObject>::all_with(client.clone(), &resource(&crd, &stored));
     let objects = all(&api, "").await;

@@ -66,7 +66,7 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
         let client = Cluster::client(global).await?;
         from_cluster(&client, args.place.namespace.as_deref()).await
     } else {
-        let files = from_files(&args.filename).map_err(|error| Hinted {
+        let files = from_files(&args.filename).map_err(|error| Failure {
             text: one_line(&error),
             hint: None,
             outcome: Outcome::Unknown,
@@ -113,7 +113,7 @@ async fn apply(args: &FromClassicArgs, global: &Global, out: &mut dyn Write) -> 
     cluster.heeds(policy::ADOPT).await?;
     let (objects, unread) = from_cluster(cluster.own_client(), None).await;
     if let Some((_, why)) = unread.into_iter().next() {
-        return Err(Hinted { text: why, hint: None, outcome: Outcome::Unknown }.into());
+        return Err(Failure { text: why, hint: None, outcome: Outcome::Unknown }.into());
     }
     args.move_running(&cluster, objects, global, out).await
 }

@@ -142,7 +142,7 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
         let problems: String = problems.collect();
         let text = format!("no catalog has package {package:?}{problems}");
         let hint = meant_of(package, catalogs);
-        return Err(Hinted { text, hint, outcome: Outcome::Failed }.into());
+        return Err(Failure { text, hint, outcome: Outcome::Failed }.into());
     };
     if !others.is_empty() {
         let others: Vec<_> = others.iter().map(|catalog| catalog.name).collect();

@@ -124,13 +124,13 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     if !args.create_namespace
         && namespaces.get_opt(namespace).await.is_ok_and(|found| found.is_none())
     {
-        return Err(Hinted::failed(
+        return Err(Failure::failed(
             format!("namespace {namespace} does not exist"),
             "--create-namespace creates it",
         ));
     }
     if in_the_way {
-        return Err(Hinted::failed(
+        return Err(Failure::failed(
             "objects of the bundle already exist",
             "--adopt KINDS or --adopt all takes over those without a controlling owner",
         ));
@@ -151,7 +151,7 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
         written = changes::apply(client, &plan.written, out).await;
     }
     written.map_err(|error| match error.downcast_ref() {
-        Some(kube::Error::Api(status)) if status.code == 403 => Hinted::failed(
+        Some(kube::Error::Api(status)) if status.code == 403 => Failure::failed(
             one_line(&error),
             "rerun with -o yaml and have an administrator apply it",
         ),
@@ -305,11 +305,11 @@ fn refuse_taken(args: &InstallArgs, extensions: &[ClusterExtension]) -> anyhow::
                 quote(package),
                 quote(&name)
             );
-            return Err(Hinted::failed(text, hint));
+            return Err(Failure::failed(text, hint));
         }
         if name == args.name() {
             let text = format!("there is an extension {} of another package", quote(&name));
-            return Err(Hinted::failed(text, "--name gives it another name"));
+            return Err(Failure::failed(text, "--name gives it another name"));
         }
     }
     Ok(())
@@ -430,7 +430,6 @@ async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{cases, flags};
-    use crate::output::Failure;
 
     #[test]
     fn rights_last_as_long_as_what_is_asked_for() {

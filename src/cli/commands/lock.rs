@@ -12,7 +12,7 @@ use olm_core::resolve::Catalog;
 use olm_core::version::VersionRelease;
 
 use crate::commands::plan;
-use crate::output::{Failure, write_yaml};
+use crate::output::write_yaml;
 use crate::prelude::*;
 use crate::target::pinned;
 use crate::verb;

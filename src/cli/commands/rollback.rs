@@ -8,7 +8,6 @@ use olm_core::revision::{Origin, States, has_succeeded};
 use tokio::time::{Instant, sleep};
 
 use crate::commands::{approve, plan};
-use crate::output::Failure;
 use crate::prelude::*;
 use crate::verb;
 
@@ -45,7 +44,7 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     changes::refuse_paused(&extension)?;
     let revisions = cluster.revisions(name).await?;
     let Some(set) = chosen(&revisions, args.revision) else {
-        return Err(Hinted::failed(
+        return Err(Failure::failed(
             match args.revision {
                 Some(number) => format!("{name}: no revision {number} is left that was rolled out"),
                 None => format!("{name}: there is no earlier revision to go back to"),

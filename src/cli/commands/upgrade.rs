@@ -11,7 +11,6 @@ use olm_core::status::Note;
 
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
-use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::about_range;
 use crate::verb;
@@ -116,7 +115,7 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
         let why = format!("to see which versions can be reached: {}", args.why());
         let hint = args.to().and_then(|range| about_range(range.as_str())).or(hint);
         let hint = hint.or_else(|| (outcome == Outcome::Failed).then_some(why));
-        Hinted { text: format!("{name}: {text}"), hint, outcome }
+        Failure { text: format!("{name}: {text}"), hint, outcome }
     })?;
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
         cluster.heeds(policy::APPROVE).await?;
@@ -223,7 +222,7 @@ async fn checked(
 
 /// Returns the error of `--grant` if the missing rights are not known.
 fn ungranted(why: &str) -> anyhow::Error {
-    Hinted::unknown(
+    Failure::unknown(
         format!("--grant: what the account lacks is not known: {why}"),
         "without --grant only the controller judges its rights",
     )

@@ -7,7 +7,7 @@ use std::error::Error;
 use olm_cluster::ConnectionError;
 use olm_core::error::joined;
 
-use super::{Hinted, Outcome, UsageError};
+use super::{Outcome, UsageError};
 use crate::limit::Unanswered;
 use crate::managed::failure;
 
@@ -39,8 +39,9 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     joined(layers.map(|layer| answer(layer).unwrap_or_else(|| layer.to_string())))
 }
 
-/// A failure, judged.
-#[derive(Debug, PartialEq, Eq)]
+/// A failure that knows its way out.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub(crate) struct Failure {
     pub(crate) text: String,
     pub(crate) outcome: Outcome,
@@ -48,6 +49,16 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Returns the error that the answer is no.
+    pub(crate) fn failed(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        Self { text: text.into(), hint: Some(hint.into()), outcome: Outcome::Failed }.into()
+    }
+
+    /// Returns the error that the answer is not known.
+    pub(crate) fn unknown(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+        Self { text: text.into(), hint: Some(hint.into()), outcome: Outcome::Unknown }.into()
+    }
+
     /// Judges an error by its causes: what could not be asked is not known, anything else is no.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         let whole = |outcome, hint: Option<&str>| Self {
@@ -59,7 +70,7 @@ impl Failure {
             return whole(Outcome::Usage, None);
         }
         for cause in error.chain() {
-            if let Some(Hinted { hint, outcome, .. }) = cause.downcast_ref() {
+            if let Some(Self { hint, outcome, .. }) = cause.downcast_ref() {
                 return whole(*outcome, hint.as_deref());
             }
             if let Some(error) = cause.downcast_ref::<ConnectionError>() {

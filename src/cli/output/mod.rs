@@ -74,27 +74,6 @@ pub(crate) fn usage<T>(text: impl Into<String>) -> anyhow::Result<T> {
     Err(UsageError(text.into()).into())
 }
 
-/// A failure that knows its way out.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(crate) struct Hinted {
-    pub(crate) text: String,
-    pub(crate) hint: Option<String>,
-    pub(crate) outcome: Outcome,
-}
-
-impl Hinted {
-    /// Returns the error that the answer is no.
-    pub(crate) fn failed(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Self { text: text.into(), hint: Some(hint.into()), outcome: Outcome::Failed }.into()
-    }
-
-    /// Returns the error that the answer is not known.
-    pub(crate) fn unknown(text: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
-        Self { text: text.into(), hint: Some(hint.into()), outcome: Outcome::Unknown }.into()
-    }
-}
-
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// From now on nothing but errors is said.

@@ -56,7 +56,7 @@ pub(crate) async fn add(args: AddArgs, global: &Global, out: &mut dyn Write) -> 
         return out.object(&wanted).map(|()| Outcome::Done);
     }
     if let Some((refusal, hint)) = refusal(&puller()?, &args.image).await {
-        return Err(Hinted::failed(refusal, hint));
+        return Err(Failure::failed(refusal, hint));
     }
     let client = Cluster::client(global).await?;
     let api = Api::<ClusterCatalog>::all(client.clone());
@@ -155,7 +155,7 @@ async fn unlabelled<'a>(
     let text = format!("there is no Secret {name:?} in namespace {}", absent.join(" or "));
     let make = "kubectl create secret docker-registry";
     let hint = format!("{make} {name} -n {} --from-file=.dockerconfigjson=FILE", absent[0]);
-    Err(Hinted::failed(text, hint))
+    Err(Failure::failed(text, hint))
 }
 
 /// Returns why an image is not a catalog, and the way out; that it cannot be read from here is only

@@ -13,7 +13,7 @@ use olm_core::revision::bundle_version;
 use olm_core::rights::OPENSHIFT;
 
 use crate::cluster::ClusterState;
-use crate::output::{Failure, UsageError};
+use crate::output::UsageError;
 use crate::prelude::*;
 use apis::RemovedApi;
 
@@ -111,8 +111,7 @@ pub(crate) async fn run(args: ClusterCheckArgs, global: &Global, out: &mut dyn W
         Ok(found) => found,
         Err(error) if error.is::<UsageError>() => return Err(error),
         Err(error) => {
-            let Failure { text, hint, .. } = Failure::of(&error);
-            return Err(Hinted { text, hint, outcome: Outcome::Unknown }.into());
+            return Err(Failure { outcome: Outcome::Unknown, ..Failure::of(&error) }.into());
         }
     };
     match args.output {

@@ -14,7 +14,6 @@ use olm_core::settings::{ControllerSettings, KEY, REINSTALL};
 
 use super::facts::{self, Facts, Refusal};
 use super::{Row, about};
-use crate::output::Failure;
 use crate::prelude::*;
 
 /// Clocks further apart make leases and certificates fail.

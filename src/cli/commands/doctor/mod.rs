@@ -10,7 +10,6 @@ mod releases;
 mod takeover;
 
 use crate::managed::{kinds, of_extensions};
-use crate::output::Failure;
 use crate::prelude::*;
 use crate::verb;
 use facts::Facts;

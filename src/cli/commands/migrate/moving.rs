@@ -148,7 +148,7 @@ impl FromClassicArgs {
         };
         let file = self.backup.display();
         let hint = format!("kubectl olm migrate rollback {file} creates its Subscription again");
-        Err(Hinted::failed(text, hint))
+        Err(Failure::failed(text, hint))
     }
 
     /// Makes the extension, and waits for it.

@@ -283,7 +283,7 @@ pub(super) async fn gone(client: &Client, object: &Object, timeout: u64) -> anyh
         }
         if begun.elapsed() >= Duration::from_secs(timeout) {
             let text = format!("timed out after {timeout} s: {} still exists", object.identity());
-            return Err(Hinted { text, hint: None, outcome: Outcome::TimedOut }.into());
+            return Err(Failure { text, hint: None, outcome: Outcome::TimedOut }.into());
         }
         tokio::time::sleep(waiting::LOOK).await;
     }

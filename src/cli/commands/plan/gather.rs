@@ -31,7 +31,6 @@ use crate::cluster::ClusterState;
 use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::unread;
 use crate::commands::rbac::live::compare;
-use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::{pinned, warn_of_deprecation};
 
@@ -49,10 +48,9 @@ impl Unresolved {
 /// Judges an error of a registry or a cluster: the plan is not known. A bundle that cannot be parsed is
 /// refused.
 fn unknown(error: &anyhow::Error) -> anyhow::Error {
-    let Failure { text, hint, .. } = Failure::of(error);
     let is_read = error.is::<BundleError>();
     let outcome = if is_read { Outcome::Failed } else { Outcome::Unknown };
-    Hinted { text, hint, outcome }.into()
+    Failure { outcome, ..Failure::of(error) }.into()
 }
 
 /// An extension as bundles are rendered for it.

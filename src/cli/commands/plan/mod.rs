@@ -9,7 +9,6 @@ use olm_core::plan::Plan;
 use olm_core::revision::Account;
 
 use crate::commands::install::{installer, manifest};
-use crate::output::Failure;
 use crate::prelude::*;
 use crate::target::{about_range, filter, meant};
 use crate::web;
@@ -230,7 +229,7 @@ fn hinted(
     to: Option<&str>,
     near: Option<String>,
 ) -> anyhow::Error {
-    let (name, Failure { text, outcome, hint }) = (extension.name_any(), Failure::of(error));
+    let (name, failure) = (extension.name_any(), Failure::of(error));
     let catalog = extension.spec.as_ref().and_then(|spec| spec.source.catalog.as_ref());
     let asked = catalog.and_then(|catalog| catalog.version.as_deref());
     let form = to.or(asked).and_then(about_range);
@@ -242,8 +241,8 @@ fn hinted(
     };
     let command = command.filter(|_| error.is::<Unresolved>());
     let shows = command.map(|it| format!("to see which versions can be reached: {it}"));
-    Hinted { text: format!("{name}: {text}"), hint: near.or(form).or(shows).or(hint), outcome }
-        .into()
+    let hint = near.or(form).or(shows).or(failure.hint);
+    Failure { text: format!("{name}: {}", failure.text), hint, ..failure }.into()
 }
 
 /// Reads the ClusterExtension among the documents of a file.

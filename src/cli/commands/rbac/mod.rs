@@ -367,7 +367,7 @@ async fn look(
     };
     let found = compared.await.map_err(|error| {
         let text = format!("the rights of {account} are not known: {}", one_line(&error));
-        Hinted::unknown(
+        Failure::unknown(
             text,
             "this requires the right to list roles, clusterroles and their bindings",
         )

@@ -16,7 +16,7 @@ use olm_core::status::{Note, Said};
 
 use crate::commands::plan;
 use crate::environment::{EnvironmentFlags, resolving};
-use crate::output::{Failure, Styles};
+use crate::output::Styles;
 use crate::prelude::*;
 use crate::target::{HIGHEST, about_range, filter, meant};
 use crate::verb::{self, words};
