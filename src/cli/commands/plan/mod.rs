@@ -179,32 +179,13 @@ pub(crate) fn edited(
     change: &Value,
 ) -> anyhow::Result<ClusterExtension> {
     let mut edited = serde_json::to_value(extension)?;
-    merge(&mut edited, change);
+    json_patch::merge(&mut edited, change);
     let mut edited: ClusterExtension = serde_json::from_value(edited)?;
     // The API server counts no generation for a spec that stays the same.
     if edited.spec != extension.spec {
         edited.metadata.generation = edited.metadata.generation.map(|seen| seen + 1);
     }
     Ok(edited)
-}
-
-/// Merges a change into an object as the API server does (RFC 7386).
-fn merge(into: &mut Value, change: &Value) {
-    let Some(members) = change.as_object() else {
-        *into = change.clone();
-        return;
-    };
-    if !into.is_object() {
-        *into = json!({});
-    }
-    let Some(into) = into.as_object_mut() else { return };
-    for (key, value) in members {
-        if value.is_null() {
-            into.remove(key);
-        } else {
-            merge(into.entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 /// Returns the error of an extension that has no plan, for this version if one was asked for, with what
