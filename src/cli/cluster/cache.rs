@@ -11,7 +11,6 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use reqwest::Url;
@@ -19,7 +18,7 @@ use reqwest::Url;
 /// The only rights on its directory: those of the user. Elsewhere it is private because of where it is.
 #[cfg(unix)]
 const MODE: u32 = 0o700;
-/// Most bytes and files that are kept: all are listed once by each process that adds one.
+/// Most bytes and files that are kept: all are listed whenever one is added.
 const MOST: Size = Size { bytes: 1 << 30, files: 2000 };
 /// The number of parts that this process has written, so that each gets its own file.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -28,25 +27,12 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 pub(super) struct Cache {
     directory: PathBuf,
     most: Size,
-    /// The size when this process last listed the directory, and what it has added since.
-    size: Mutex<Option<Size>>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Size {
     bytes: u64,
     files: usize,
-}
-
-impl Size {
-    fn add(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.files += 1;
-    }
-
-    fn is_within(self, most: Self) -> bool {
-        self.bytes <= most.bytes && self.files <= most.files
-    }
 }
 
 pub(super) struct Key(String);
@@ -80,7 +66,7 @@ impl Cache {
         builder.recursive(true).create(&directory)?;
         #[cfg(unix)]
         fs::set_permissions(&directory, fs::Permissions::from_mode(MODE))?;
-        Ok(Self { directory, most, size: Mutex::default() })
+        Ok(Self { directory, most })
     }
 
     /// Returns a part, if it is kept.
@@ -110,40 +96,24 @@ impl Cache {
 
     /// Removes what was needed least lately until a file of so many bytes may be added.
     fn make_room(&self, more: u64) -> io::Result<()> {
-        let mut known = self.size.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut size = known.unwrap_or_default();
-        size.add(more);
-        if known.is_none() || !size.is_within(self.most) {
-            size = self.trimmed(more)?;
-        }
-        *known = Some(size);
-        Ok(())
-    }
-
-    /// Lists the directory and trims it; returns its size with the file that is added.
-    fn trimmed(&self, more: u64) -> io::Result<Size> {
         let mut kept = Vec::new();
-        let mut size = Size::default();
-        size.add(more);
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let about = entry.metadata()?;
-            size.add(about.len());
             kept.push((about.modified()?, about.len(), entry.path()));
         }
-        if size.is_within(self.most) {
-            return Ok(size);
-        }
         kept.sort_unstable();
-        for (_, bytes, path) in kept {
-            if size.is_within(self.most) {
+        let mut bytes = more + kept.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+        let mut files = kept.len() + 1;
+        for (_, length, path) in kept {
+            if bytes <= self.most.bytes && files <= self.most.files {
                 break;
             }
             fs::remove_file(path)?;
-            size.bytes -= bytes;
-            size.files -= 1;
+            bytes -= length;
+            files -= 1;
         }
-        Ok(size)
+        Ok(())
     }
 }
 
@@ -187,20 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_listed_once_until_it_is_full_and_files_are_counted() {
+    fn files_are_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || Cache::open(folder.path().to_owned(), Size { bytes: 100, files: 3 }).unwrap();
-        let files = || fs::read_dir(folder.path()).unwrap().count();
-        let cache = open();
-        cache.write(&key('1', "a"), "1");
-        // Added by somebody else, which this process notices when it is at the limit.
-        open().write(&key('1', "b"), "1");
-        cache.write(&key('1', "c"), "1");
-        cache.write(&key('1', "d"), "1");
-        assert_eq!(files(), 4);
-        cache.write(&key('1', "e"), "1");
-        assert_eq!(files(), 3);
-        assert!(cache.read(&key('1', "e")).is_some());
+        let cache = Cache::open(folder.path().to_owned(), Size { bytes: 100, files: 3 }).unwrap();
+        for package in ["a", "b", "c", "d"] {
+            cache.write(&key('1', package), "1");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+        assert!(cache.read(&key('1', "d")).is_some());
     }
 
     #[test]
