@@ -186,41 +186,15 @@ fn composition(text: &str) -> anyhow::Result<Composition> {
     let documents = yaml::to_json(text)?;
     ensure!(documents.len() == 1, "one document is expected, not {}", documents.len());
     let document = documents.into_iter().next().unwrap_or_default();
-    let composition: Composition = serde_json::from_value(document).map_err(|error| {
-        let message = error.to_string();
-        match unknown_field(text, &message) {
-            Some((line, column)) => anyhow::anyhow!("line {line}, column {column}: {message}"),
-            None => error.into(),
-        }
-    })?;
+    let composition: Composition = serde_path_to_error::deserialize(&document)?;
     let mut names = BTreeSet::new();
-    for (i, reference) in composition.references.iter().enumerate() {
-        let at = || {
-            let path = ["references".to_owned(), i.to_string(), "name".to_owned()];
-            let place = yaml::Places::read(text).and_then(|places| places.find(&path));
-            let (line, column) = place.unwrap_or((1, 1));
-            format!("line {line}, column {column}: name {}", quote(&reference.name))
-        };
-        let name = reference.name.as_str();
+    for Reference { name, .. } in &composition.references {
         if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-            bail!("{} is not the name of a directory", at());
+            bail!("reference {} is not the name of a directory", quote(name));
         }
-        if !names.insert(name) {
-            bail!("{} is given twice", at());
-        }
+        ensure!(names.insert(name), "reference {} is given twice", quote(name));
     }
     Ok(composition)
-}
-
-/// Returns line and column of a key that a message names as unknown.
-fn unknown_field(text: &str, message: &str) -> Option<(usize, usize)> {
-    let field = message.strip_prefix("unknown field `")?.split('`').next()?;
-    text.lines().enumerate().find_map(|(i, line)| {
-        let key = line.trim_start().trim_start_matches("- ");
-        let rest = key.strip_prefix(field)?.trim_start();
-        let column = line.chars().count() - key.chars().count() + 1;
-        rest.starts_with(':').then_some((i + 1, column))
-    })
 }
 
 /// Returns the blobs of a reference as canonical JSON, a line each, and how many bundles there are.
@@ -301,9 +275,9 @@ mod tests {
     use crate::fixture::cases;
 
     #[test]
-    fn a_wrong_file_is_refused_with_its_line() {
+    fn a_wrong_file_is_refused() {
         for (name, (text, want)) in
-            cases::<(String, String)>("a_wrong_file_is_refused_with_its_line")
+            cases::<(String, String)>("a_wrong_file_is_refused")
         {
             let error = composition(&text).unwrap_err().to_string();
             assert!(error.starts_with(&want), "{name}: {error}");
