@@ -2,16 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use olm_core::bundle::{Bundle, Files};
-use olm_core::error::Chain;
 use olm_image::bundle::{BUNDLE_DIRECTORIES, BundleImage, pull_bundle};
 use olm_image::present;
-use olm_image::reference::ImageRef;
 
-use crate::output::{Failure, Outcome, during};
+use crate::output::during;
+use crate::prelude::*;
 use crate::puller::puller;
 
 /// The hint for an image without a registry.

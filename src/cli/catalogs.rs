@@ -1,26 +1,22 @@
 //! Catalogs named on the command line: directories and files of blobs, catalog images, or the URL
 //! of a catalog server. Each is read once, however often it is used.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
-use anyhow::Context as _;
 use axum::body::{Body, HttpBody as _};
 use futures::StreamExt as _;
 use olm_api::keys::label;
 use olm_core::catalog::Content;
 use olm_core::catalog::read::{self as blobs, MAX_CATALOG_BYTES, Meta};
-use olm_core::error::Chain;
 use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
 use olm_image::pull::Transfer;
-use olm_image::reference::ImageRef;
 
 use crate::bundle_source::{DIRECTORY, IMAGE};
 use crate::limit::limit;
-use crate::output::{during, one_line};
+use crate::output::during;
+use crate::prelude::*;
 use crate::puller::puller;
 
 /// Path of the whole content, relative to the base URL of a catalog.

@@ -1,25 +1,21 @@
 //! Writes of the plugin, with the rights of the caller.
 
 use std::fmt::Debug;
-use std::io::{IsTerminal as _, Write};
+use std::io::IsTerminal as _;
 
-use anyhow::{Context as _, bail};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::{Resource, ResourceExt};
+use kube::api::PatchParams;
 use kube::core::ClusterResourceScope;
-use kube::{Client, Resource, ResourceExt};
-use olm_api::ClusterExtension;
 use olm_api::keys::manager;
 use olm_core::annotations::is_paused;
 use olm_core::manager::tool_of;
-use olm_core::object::Object;
 use olm_core::plan::differences;
 use olm_core::revision::without_refused;
 use olm_core::yaml::to_yaml;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
-use crate::managed::{self, Managed, failure};
-use crate::output::{Failure, Written, notice};
+use crate::managed;
+use crate::output::Written;
+use crate::prelude::*;
 
 /// The field manager of what the plugin writes.
 const MANAGER: &str = "kubectl-olm";

@@ -1,10 +1,6 @@
 //! The flags of every command: which cluster is meant, as whom, and with which credentials images
 //! are pulled; and requests that store nothing.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
-use clap::{Args, ValueEnum};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
 use kube::Config;
@@ -14,6 +10,7 @@ use olm_cluster::{ConnectionError, connection, read_kubeconfig};
 use olm_image::Proxies;
 
 use crate::changes::seconds;
+use crate::prelude::*;
 
 /// Groups whose objects are questions: nothing of them is stored anyway.
 const QUESTIONS: [&str; 2] = ["/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];

@@ -1,20 +1,15 @@
 //! The description of a bundle and its requirements, as text and as data.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use olm_api::keys::annotation;
 use olm_core::bundle::{Bundle, Csv};
 use olm_core::config::{Features, schema};
-use olm_core::error::quote;
 use olm_core::gate::max_openshift_text;
-use olm_core::object::Object;
 use olm_core::rbac::{self, Permissions, Powers};
 use olm_core::render::api_service_bindings;
 use olm_core::revision::is_optional_group;
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::output::KeyValues;
+use crate::prelude::*;
 
 /// Groups of manifests that every cluster serves.
 const BUILT_IN_GROUPS: [&str; 7] = [

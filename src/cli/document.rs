@@ -2,18 +2,15 @@
 //!
 //! Source: plugin.md 1.3 (U10).
 
-use std::io::Write;
-
 use olm_api::{BundleMetadata, RevisionStatus, UpdateStatus};
 use olm_core::yaml::to_yaml;
+use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::offers::Listed;
-use crate::output::{Format, write_json};
+use crate::output::write_json;
+use crate::prelude::*;
 
 /// The version of all of them: members are only ever added.
 const VERSION: u8 = 1;

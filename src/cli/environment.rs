@@ -1,25 +1,17 @@
 //! The state of a cluster as given by files and flags: the installed bundles, the served kinds,
 //! and the version of Kubernetes. Constraints are judged by what is given and nothing else.
 
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use clap::Args;
 use olm_core::catalog::Property;
-use olm_core::error::Chain;
 use olm_core::resolve::{
     Environment, GroupVersionKind, Knowledge, Provider, ProviderOrigin, ServedKinds,
 };
-use olm_core::revision::BundleRecord;
 use olm_core::version::Version;
-use olm_core::yaml;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::output::UsageError;
+use crate::prelude::*;
 
 /// Flags that tell of a cluster.
 #[derive(Debug, Clone, Default, Args)]

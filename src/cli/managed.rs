@@ -1,15 +1,11 @@
 //! Objects of extensions on a cluster, found by their labels in every served kind, metadata only.
 
-use std::collections::BTreeSet;
-
-use anyhow::Context as _;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::discovery::{Discovery, verbs};
-use kube::{Client, ResourceExt as _};
 use olm_api::keys::label;
 use olm_cluster::{join_bounded, message};
-use olm_core::error::{Chain, plain};
+
+use crate::prelude::*;
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;

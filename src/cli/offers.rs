@@ -1,31 +1,22 @@
 //! The packages of catalogs: of those of a cluster, or of those on the command line, which need no
 //! cluster.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
 use olm_api::keys::label;
-use olm_api::{CatalogFilter, ClusterExtension};
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Content, Summary};
 use olm_core::extension::{KnownCatalog, Policy, Question};
 use olm_core::resolve::{Environment, Options, UpdatePolicy};
 use olm_core::selector::Selector;
 use olm_core::similar;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages, heads};
-use crate::output::one_line;
+use crate::cluster::{Packages, heads};
+use crate::prelude::*;
 
 /// Most bytes of an icon.
 const MAX_ICON: usize = 1024 * 1024;

@@ -35,7 +35,7 @@ pub(crate) use crate::document::{Document as _, Unknown};
 pub(crate) use crate::graph::plain;
 pub(crate) use crate::managed::{Managed, failure};
 pub(crate) use crate::output::{
-    Ended, Format, Failure, Outcome, Table, cell, counted, formats, notice, one_line, usage,
+    Ended, Failure, Format, Outcome, Table, cell, counted, formats, notice, one_line, usage,
 };
 pub(crate) use crate::settings::SettingsFlags;
 pub(crate) use crate::target::{Lookup, Target, chosen, load};

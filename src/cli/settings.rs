@@ -2,20 +2,13 @@
 //!
 //! Source: plugin.md 5.
 
-use std::path::PathBuf;
-
-use anyhow::Context as _;
-use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ListParams;
-use kube::{Api, Client};
 use olm_api::keys::name;
-use olm_core::error::Chain;
 use olm_core::settings::{ControllerSettings, KEY};
 
-use crate::managed::failure;
-use crate::output::{self, Failure, UsageError, one_line};
+use crate::output::UsageError;
+use crate::prelude::*;
 
 /// The namespaces on OpenShift: of the process for extensions, and of the one for catalogs.
 const OPENSHIFT: [&str; 2] = ["openshift-operator-controller", "openshift-catalogd"];

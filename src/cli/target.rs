@@ -2,37 +2,26 @@
 //!
 //! Source: plugin.md 1.2.
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
-use clap::Args;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use kube::ResourceExt as _;
-use olm_api::conditions::status;
-use olm_api::keys::{annotation, policy};
-use olm_api::{CatalogFilter, ClusterExtension, ClusterObjectSet};
+use olm_api::keys::annotation;
 use olm_core::bundle::{Bundle, Files};
 use olm_core::catalog::Content;
-use olm_core::error::{Chain, plain, plain_lines, quote};
+use olm_core::error::plain_lines;
 use olm_core::extension::{ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::resolve::Catalog;
-use olm_core::revision::{Account, BundleRecord, has_succeeded, states};
+use olm_core::revision::{Account, has_succeeded};
 use olm_core::version::{VersionRange, natural};
-use olm_image::reference::ImageRef;
-use serde_json::{Value, json};
 
-use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
+use crate::bundle_source::{DIRECTORY, IMAGE, image_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
-use crate::connection::Global;
+use crate::cluster::{Packages, alike};
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
-use crate::output::{Failure, Outcome, notice, one_line, usage};
-use crate::verb::{self, OnCluster};
+use crate::prelude::*;
+use crate::verb;
 
 /// The meaning of an argument, before any lookup on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

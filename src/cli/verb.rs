@@ -2,20 +2,16 @@
 //! afterwards.
 
 use std::error::Error;
-use std::io::Write;
 use std::str::FromStr;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
-use olm_core::error::Chain;
-use olm_image::reference::ImageRef;
 use strum::VariantNames;
 
 use crate::changes::seconds;
-use crate::cluster::{CatalogAccess, Cluster};
-use crate::connection::{DryRun, Global};
-use crate::output::{Format, UsageError, Written, agreed, notice, written};
-use crate::settings::SettingsFlags;
+use crate::cluster::CatalogAccess;
+use crate::connection::DryRun;
+use crate::output::{UsageError, Written, agreed, written};
+use crate::prelude::*;
 
 /// Takes the name of an extension, alone or behind its kind, as `-o name` prints it.
 pub(crate) fn extension() -> impl TypedValueParser<Value = String> {

@@ -1,19 +1,12 @@
 //! Waiting for what the controller makes of a change.
 
-use std::io::Write;
-use std::time::Duration;
-
-use anyhow::{Context as _, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::Api;
-use kube::{Client, ResourceExt as _};
-use olm_api::ClusterExtension;
-use olm_api::conditions::{Reason, status, types};
+use olm_api::conditions::Reason;
 use olm_core::extension::holds::holder;
 use tokio::time::Instant;
 
 use crate::limit::patiently;
-use crate::output::{Ended, Outcome, notice};
+use crate::prelude::*;
 
 /// Told until the controller has acted on a change.
 const WAITING: &str = "waiting for the controller";

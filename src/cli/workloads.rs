@@ -1,19 +1,12 @@
 //! Objects of a kind, and the reasons why workloads are not ready, from their status and their pods, as far
 //! as the caller may read them.
 
-use anyhow::bail;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::core::GroupVersionKind;
 use olm_api::keys::label;
-use olm_core::error::plain;
-use olm_core::object::Object;
 use olm_core::revision::{MAX_PODS, Readiness, built_in, evaluate, hindrance, pod_selector};
-use serde_json::json;
 
-use crate::managed::failure;
+use crate::prelude::*;
 
 /// Returns the reasons why an object is not ready; an error of a read is a reason too.
 pub(crate) async fn reasons(client: &Client, live: &Object) -> Vec<String> {

@@ -4,35 +4,25 @@
 //! only: it is reached through the API server, with the caller's own rights on `services/proxy`.
 //! Any other address is used as it is, and `--catalog-url` replaces both.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
 use axum::body::Body as Answer;
-use clap::Args;
 use futures::future;
 use http::HeaderMap;
 use http::header::ETAG;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
-use kube::{Api, Client};
-use olm_api::ClusterCatalog;
-use olm_api::conditions::types;
 use olm_api::keys::name;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Content, schema};
-use olm_core::error::{Chain, plain, quote};
 use olm_image::pull::Transfer;
 use reqwest::{StatusCode, Url};
-use serde_json::Value;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::cache::{Cache, Key};
 use crate::catalogs;
-use crate::managed::failure;
 use crate::output::during;
-use crate::settings::SettingsFlags;
+use crate::prelude::*;
 
 /// The error for blobs that cannot be parsed.
 const UNREADABLE: &str = "error parsing catalog contents";

@@ -5,23 +5,15 @@ mod cache;
 mod content;
 mod said;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use futures::future;
 use futures::stream::{self, StreamExt as _};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{Api, ListParams};
 use kube::client::ClientBuilder;
-use kube::{Client, ResourceExt as _};
 use olm_api::conditions::Reason;
 use olm_api::keys::label;
 use olm_api::keys::name::SYSTEM_NAMESPACE;
-use olm_api::{
-    AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
-};
 use olm_cluster::{
     built_in_kinds, classic_providers, installed, join_bounded, kinds, left_version, readable,
     without_secrets,
@@ -45,10 +37,10 @@ use tower::util::{MapErrLayer, MapRequestLayer};
 use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
-use crate::connection::{Global, dry};
+use crate::connection::dry;
 use crate::limit::limited;
-use crate::output::{self, Failure, Outcome, one_line};
-use crate::settings::{Settings, SettingsFlags};
+use crate::prelude::*;
+use crate::settings::Settings;
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
 /// to one address, which behind the API server is that of all clients.

@@ -3,20 +3,15 @@
 //!
 //! Source: plugin.md 5.
 
-use std::collections::BTreeSet;
-
-use anyhow::Context as _;
-use kube::ResourceExt as _;
-use olm_api::ClusterExtension;
 use olm_cluster::{copied_pull_secrets, operator_condition, proxies, requires_approval};
 use olm_core::extension::{Answer, Goal, Question, ValidExtension, reverted};
 use olm_core::operator_condition::{NotUpgradeable, held};
 use olm_core::render::{Additions, ProxyVariables};
-use olm_core::revision::BundleRecord;
 use olm_core::status::Note;
 
 use super::{Cluster, ExtensionSnapshot};
-use crate::output::{notice, one_line};
+
+use crate::prelude::*;
 
 impl Cluster {
     /// Decides about an extension as the controller does.

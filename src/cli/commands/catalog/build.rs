@@ -276,9 +276,7 @@ mod tests {
 
     #[test]
     fn a_wrong_file_is_refused() {
-        for (name, (text, want)) in
-            cases::<(String, String)>("a_wrong_file_is_refused")
-        {
+        for (name, (text, want)) in cases::<(String, String)>("a_wrong_file_is_refused") {
             let error = composition(&text).unwrap_err().to_string();
             assert!(error.starts_with(&want), "{name}: {error}");
         }

@@ -1,6 +1,5 @@
 //! Roles and bindings that `rbac` and `install` made for an account, found by label and name.
 
-use kube::core::GroupVersionKind;
 use olm_core::rbac::{Account, MANAGED_BY, rbac_prefix};
 
 use crate::managed;
