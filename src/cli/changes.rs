@@ -144,22 +144,19 @@ where
 {
     let (name, kind) = (object.name_any(), K::kind(&()));
     let Some(keeper) = kept_by(object) else { return Ok(()) };
-    if change.is_null() {
-        notice(&format!(
-            "warning: {kind} {name} is managed by {keeper}, which may create it again; remove it at the source"
-        ));
-        let hint = format!("{command} deletes it anyway");
-        return unless_seen(&format!("{kind} {name} is not deleted"), keeper, hint, is_dry);
-    }
-    let mut edit =
-        json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
-    add(&mut edit, change);
-    notice(&format!(
-        "warning: {kind} {name} is managed by {keeper}, which may revert this; change it at the source:\n{}",
-        to_yaml(&edit).trim_end()
-    ));
-    let hint = format!("{command} changes it anyway");
-    unless_seen(&format!("{kind} {name} is not changed"), keeper, hint, is_dry)
+    let (may, done, does) = if change.is_null() {
+        ("create it again; remove it at the source".to_owned(), "deleted", "deletes")
+    } else {
+        let mut edit =
+            json!({"apiVersion": K::api_version(&()), "kind": kind, "metadata": {"name": name}});
+        add(&mut edit, change);
+        let edit = to_yaml(&edit);
+        let may = format!("revert this; change it at the source:\n{}", edit.trim_end());
+        (may, "changed", "changes")
+    };
+    notice(&format!("warning: {kind} {name} is managed by {keeper}, which may {may}"));
+    let hint = format!("{command} {does} it anyway");
+    unless_seen(&format!("{kind} {name} is not {done}"), keeper, hint, is_dry)
 }
 
 /// The same before roles and bindings are applied; `hint` says how to get them for their source.
