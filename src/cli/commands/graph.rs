@@ -104,7 +104,7 @@ pub(crate) fn of_catalog(snapshot: &ExtensionSnapshot, name: &str) -> anyhow::Re
     let catalog = catalogs.iter().find(|catalog| catalog.name == name);
     let catalog = catalog.with_context(|| format!("there is no catalog {name:?}"))?;
     let options = graph::Options { resolve: options, ..graph::Options::default() };
-    Ok(Graph::new(&request, catalog, &environment, options)?)
+    Graph::new(&request, catalog, &environment, options)
 }
 
 impl Asked {
@@ -151,5 +151,5 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
     }
     let all = args.all || matches!(args.output, Format::Json | Format::Yaml);
     let options = graph::Options { resolve: *options, classic: args.classic, all };
-    Ok(Graph::new(request, catalog, environment, options)?)
+    Graph::new(request, catalog, environment, options)
 }

@@ -6,10 +6,11 @@ use super::edge::{Entries, kind, named_edges, range_edges, taken};
 use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::path::{Step, path};
 use super::text::{MAX_DETAIL, MAX_LABEL, named, shown};
-use super::{GraphError, Options, fold};
+use super::{Options, fold};
 use crate::output::counted;
+use anyhow::{Context as _, bail};
 use olm_core::catalog::{Bundle, Channel, Entry, PackageIndex, schema};
-use olm_core::error::{Chain, plain_lines};
+use olm_core::error::{Chain, plain_lines, quote};
 use olm_core::resolve::{
     self, Catalog, ClassicStep, Difference, Environment, Request, Resolution, classic,
 };
@@ -25,7 +26,7 @@ impl Graph {
         catalog: &Catalog<'_>,
         environment: &Environment,
         options: Options,
-    ) -> Result<Self, GraphError> {
+    ) -> anyhow::Result<Self> {
         let package = package(request, catalog)?;
         let mut names = channel_names(package, request)?;
         let left_out = if options.all { 0 } else { names.len().saturating_sub(MAX_CHANNELS) };
@@ -66,26 +67,24 @@ impl Graph {
     }
 }
 
-fn package<'a>(request: &Request, catalog: &Catalog<'a>) -> Result<&'a PackageIndex, GraphError> {
+fn package<'a>(request: &Request, catalog: &Catalog<'a>) -> anyhow::Result<&'a PackageIndex> {
     let name = &request.filter.package_name;
-    let missing =
-        || GraphError::NoPackage { package: name.clone(), catalog: catalog.name.to_owned() };
-    let unreadable = |cause: &str| GraphError::Unreadable(cause.to_owned());
-    let content = catalog.content.ok_or_else(|| unreadable("the catalog has no content"))?;
-    content.package(name).ok_or_else(missing)?.map_err(unreadable)
+    let missing = || format!("package {} is not in catalog {}", quote(name), quote(catalog.name));
+    let content = catalog.content.context("the catalog has no content")?;
+    let package = content.package(name).with_context(missing)?;
+    package.map_err(|cause| anyhow::anyhow!("{cause}"))
 }
 
 /// Returns the requested channels that exist, or all of them: the default channel first.
-fn channel_names(package: &PackageIndex, request: &Request) -> Result<Vec<String>, GraphError> {
+fn channel_names(package: &PackageIndex, request: &Request) -> anyhow::Result<Vec<String>> {
     let requested = &request.filter.channels;
     let wanted = |name: &&String| requested.is_empty() || requested.contains(name);
     let mut names: Vec<_> = package.channels.keys().filter(wanted).cloned().collect();
     names.sort_by_cached_key(|name| (*name != package.default_channel, natural(name)));
     if names.is_empty() && !requested.is_empty() {
-        return Err(GraphError::NoChannel {
-            package: package.name.clone(),
-            channels: package.channels.keys().cloned().collect(),
-        });
+        let channels: Vec<_> = package.channels.keys().map(|name| quote(name)).collect();
+        let (name, channels) = (quote(&package.name), channels.join(", "));
+        bail!("package {name} has no such channel; its channels: {channels}");
     }
     Ok(names)
 }

@@ -30,7 +30,6 @@ pub(crate) use html::{file, stylesheet};
 pub(crate) use model::Graph;
 pub(crate) use text::{plain, segment, visible, xml};
 
-use olm_core::error::quote;
 use olm_core::resolve;
 
 use crate::output::Format;
@@ -44,25 +43,6 @@ pub(crate) struct Options {
     pub(crate) classic: bool,
     /// Whether to draw every entry, however many there are.
     pub(crate) all: bool,
-}
-
-/// Why a graph cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum GraphError {
-    /// The catalog does not have the package.
-    #[error("package {} is not in catalog {}", quote(.package), quote(.catalog))]
-    NoPackage { package: String, catalog: String },
-    /// The blobs of the package cannot be read, or those of the whole catalog.
-    #[error("{0}")]
-    Unreadable(String),
-    /// None of the requested channels exists; holds those that do.
-    #[error("package {} has no such channel; its channels: {}", quote(.package), named(.channels))]
-    NoChannel { package: String, channels: Vec<String> },
-}
-
-fn named(channels: &[String]) -> String {
-    let names: Vec<String> = channels.iter().map(|name| quote(name)).collect();
-    names.join(", ")
 }
 
 impl Graph {

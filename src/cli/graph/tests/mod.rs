@@ -40,7 +40,7 @@ struct Question {
 
 const FROM_1_0_0: Question = Question { installed: Some("1.0.0"), classic: false, all: false };
 
-fn try_graph(blobs: &[Value], question: &Question) -> Result<Graph, GraphError> {
+fn try_graph(blobs: &[Value], question: &Question) -> anyhow::Result<Graph> {
     let metas = blobs.iter().map(|blob| Meta::parse(&blob.to_string()).unwrap());
     let content = Content::from_blobs(&metas.collect::<Vec<_>>());
     let catalog = Catalog {
