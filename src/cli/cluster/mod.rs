@@ -310,10 +310,7 @@ impl Cluster {
         // A catalog whose content cannot be fetched is not a failure: its problem says why.
         let known = catalogs.iter();
         let known = known.map(|catalog| self.known(catalog, &question.filter.package_name, read));
-        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-        let known: Vec<_> = known.collect();
-        let catalogs: Vec<_> = stream::iter(known).buffered(AT_ONCE).collect().await;
-        let catalogs = catalogs.into_iter().flatten().collect();
+        let catalogs = few(known.collect()).await.into_iter().flatten().collect();
         let options = question.options(state.controller().resolution());
         let environment = Environment { resolving: name.to_owned(), ..state.environment.clone() };
         let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options };
@@ -335,11 +332,10 @@ impl Cluster {
             let phases = self.content(set).await.unwrap_or_default();
             revision::provider(name, set, revision::served_kinds(&phases))
         });
-        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-        let reading: Vec<_> = reading.collect();
+        let reading = reading.collect();
         let read = || async move {
             let classic = known.iter().skip(state.installed.len()).cloned();
-            let mut all: Vec<_> = stream::iter(reading).buffered(AT_ONCE).collect().await;
+            let mut all = few(reading).await;
             all.extend(classic);
             Arc::new(all)
         };
@@ -365,10 +361,7 @@ impl Cluster {
         let reading = enabled.map(|catalog| async move {
             (catalog.name_any(), self.transport.packages(catalog).await)
         });
-        // Collected, so that a task may await it: https://github.com/rust-lang/rust/issues/89976
-        let reading: Vec<_> = reading.collect();
-        let read: Vec<_> = stream::iter(reading).buffered(AT_ONCE).collect().await;
-        for (name, packages) in read {
+        for (name, packages) in few(reading.collect()).await {
             match packages {
                 Ok(blobs) => found.extend(blobs.into_iter().map(|blob| (name.clone(), blob))),
                 Err(error) => unread.push((name, one_line(&error))),
@@ -482,6 +475,12 @@ impl Cluster {
         let content = self.transport.content(catalog, package).await.map(Arc::new);
         Some(known.with(content.map_err(|error| CatalogProblem::FetchFailed(one_line(&error)))))
     }
+}
+
+/// Awaits a few at a time. They are in a list, so that a task may await it:
+/// <https://github.com/rust-lang/rust/issues/89976>.
+pub(crate) async fn few<T>(asked: Vec<impl Future<Output = T>>) -> Vec<T> {
+    stream::iter(asked).buffered(AT_ONCE).collect().await
 }
 
 /// Heads of packages, each with the name of its catalog.

@@ -2,12 +2,11 @@
 //!
 //! Source: plugin.md 1.4.
 
-use futures::stream::{self, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_core::catalog::Summary;
 use olm_core::selector::Selector;
 
-use crate::cluster::{Whole, only};
+use crate::cluster::{Whole, few, only};
 use crate::commands::install::selector;
 use crate::document::{Deprecated, Package};
 use crate::offers::{ADD_CATALOG, Offers, icon, near};
@@ -20,8 +19,6 @@ const VERSIONS: usize = 30;
 const MOST_NEAR: usize = 5;
 /// The prefix of terms that are kinds.
 const KIND: &str = "kind:";
-/// Packages that are looked up at the same time.
-const AT_ONCE: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
@@ -260,8 +257,7 @@ async fn complete(offers: &Offers, found: &mut [Package], every: bool) -> anyhow
         };
         async move { chosen(&offers.offered(filter).await?) }
     });
-    let offered = offered.collect::<Vec<_>>();
-    let offered: Vec<_> = stream::iter(offered).buffered(AT_ONCE).collect().await;
+    let offered = few(offered.collect()).await;
     for (package, offered) in found.iter_mut().zip(offered) {
         package.installable = Some(offered.is_ok());
         match offered {
