@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::io::IsTerminal as _;
 
-use kube::{Resource, ResourceExt};
 use kube::api::PatchParams;
 use kube::core::ClusterResourceScope;
+use kube::{Resource, ResourceExt};
 use olm_api::keys::manager;
 use olm_core::annotations::is_paused;
 use olm_core::manager::tool_of;

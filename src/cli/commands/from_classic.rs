@@ -8,6 +8,7 @@ use std::io::{IsTerminal as _, Read as _};
 use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 
+use crate::commands::render::print;
 use crate::prelude::*;
 use crate::workloads::list;
 
@@ -95,8 +96,8 @@ pub(crate) async fn run(args: FromClassicArgs, global: &Global, out: &mut dyn Wr
     if args.report || (on_terminal && !args.print && !args.follow) {
         report(&answer).write(out)?;
     } else if args.follow {
-        let follow = answer.migrations.iter().filter_map(|it| it.follow.as_ref());
-        write_stream(follow, out)?;
+        let follow = answer.migrations.iter().filter_map(|it| it.follow.clone());
+        print(follow.collect(), Format::Yaml, out)?;
     } else {
         stream(&answer, out)?;
     }
@@ -138,19 +139,11 @@ fn stream(answer: &Answer, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "# not converted: {}", plain(&text))?;
     }
     let made = answer.migrations.iter().flat_map(|one| one.account.iter().chain([&one.extension]));
-    write_stream(answer.catalogs.iter().chain(made), out)?;
+    let made = answer.catalogs.iter().chain(made);
+    print(made.cloned().collect(), Format::Yaml, out)?;
     for (number, step) in steps(answer).iter().enumerate() {
         writeln!(out, "# {}. {}", number + 1, plain(step))?;
     }
-    Ok(())
-}
-
-fn write_stream<'a>(
-    objects: impl Iterator<Item = &'a Object>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let objects: Vec<Value> = objects.cloned().map(Object::into_value).collect();
-    out.write_all(yaml::to_yaml_stream(&objects).as_bytes())?;
     Ok(())
 }
 
