@@ -20,6 +20,12 @@ pub(crate) fn cases<T: DeserializeOwned>(test: &str) -> Vec<(String, T)> {
     cases.iter().map(read).collect()
 }
 
+/// Returns a condition with this type, status, reason and message.
+pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
 /// Reads the flags of a verb.
 pub(crate) fn flags<A: clap::Args>(line: &str) -> A {
     let line = ["verb"].into_iter().chain(line.split_whitespace());

@@ -170,15 +170,14 @@ fn findings(catalog: &ClusterCatalog) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
 
     // plugin.md U72
     #[test]
     fn a_row_says_what_is_served_or_why_not() {
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-        let condition = |type_: &str, status: &str, reason: &str| {
-            json!({"type": type_, "status": status, "reason": reason, "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        };
+        let condition =
+            |type_: &str, status: &str, reason: &str| fixture::condition(type_, status, reason, "");
         let catalog = |name: &str, mode: &str, status: Value| {
             json!({"metadata": {"name": name, "creationTimestamp": "2026-01-01T12:00:00Z"},
                 "spec": {"priority": 5, "availabilityMode": mode,
@@ -189,9 +188,8 @@ mod tests {
             "resolvedSource": {"type": "Image",
                 "image": {"ref": format!("quay.io/x/a@sha256:{}", "0123456789abcdef".repeat(4))}},
             "conditions": [condition("Serving", "True", "Available"),
-                {"type": "ContentValid", "status": "False", "reason": "Findings",
-                    "message": "2 errors, 1 warning in 3 packages; a.yaml:1: x in y",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+                fixture::condition("ContentValid", "False", "Findings",
+                    "2 errors, 1 warning in 3 packages; a.yaml:1: x in y")]});
         let failing = json!({"conditions": [condition("Serving", "False", "Unavailable"),
             condition("ContentValid", "Unknown", "NotRead"),
             condition("Progressing", "True", "Retrying")]});

@@ -364,26 +364,21 @@ fn leftovers(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, condition};
 
     fn facts(question: &str, items: &Value) -> Facts {
         let answers = BTreeMap::from([(question.to_owned(), Ok(json!({"items": items})))]);
         Facts { answers, now: Timestamp::UNIX_EPOCH, server_time: None }
     }
 
-    fn condition(type_: &str, message: &str) -> Value {
-        json!({"type": type_, "status": "True", "reason": "R", "message": message,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"})
-    }
-
     #[test]
     fn an_extension_that_is_being_deleted_is_described_by_its_newest_condition() {
-        let rolled = condition(types::PROGRESSING, "Revision 1.0.0 has rolled out.");
+        let rolled = condition(types::PROGRESSING, "True", "R", "Revision 1.0.0 has rolled out.");
         let one = |name: &str, conditions: &[&Value]| {
             json!({"metadata": {"name": name, "deletionTimestamp": "2026-01-01T00:00:00Z"},
                 "status": {"conditions": conditions}})
         };
-        let blocked = condition(types::READY, "uninstall blocked");
+        let blocked = condition(types::READY, "True", "R", "uninstall blocked");
         let all = json!([one("a", &[&rolled, &blocked]), one("b", &[&rolled])]);
         let rows = extensions(&facts(facts::EXTENSIONS, &all)).unwrap();
         let texts: Vec<_> = rows.iter().map(|row| row.text.as_str()).collect();
@@ -445,7 +440,7 @@ mod tests {
             json!({"metadata": {"name": name},
                 "spec": {"availabilityMode": mode,
                     "source": {"type": "Image", "image": {"ref": "r/c:1"}}},
-                "status": {"conditions": [condition(types::SERVING, "")]}})
+                "status": {"conditions": [condition(types::SERVING, "True", "R", "")]}})
         };
         let all = json!([one("on", "Available"), one("off", "Unavailable")]);
         let rows = catalogs(&facts(facts::CATALOGS, &all)).unwrap();

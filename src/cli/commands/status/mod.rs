@@ -155,14 +155,10 @@ mod tests {
     use super::details::{LAST_EVENTS, PROVIDES, happened};
     use super::document::row;
     use super::*;
+    use crate::fixture::condition;
 
     fn extension(value: &Value) -> ClusterExtension {
         serde_json::from_value(value.clone()).unwrap()
-    }
-
-    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
-        json!({"type": type_, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": "2026-01-01T00:00:00Z"})
     }
 
     fn all() -> Vec<ClusterExtension> {

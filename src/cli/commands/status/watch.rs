@@ -124,15 +124,14 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::flags;
+    use crate::fixture::{condition, flags};
 
     #[test]
     fn rows_stand_under_a_header() {
         let row = |name: &str, reason: &str| -> ClusterExtension {
-            serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": [
-                {"type": "Ready", "status": "False", "reason": reason, "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
-            .unwrap()
+            let ready = condition("Ready", "False", reason, "");
+            let one = json!({"metadata": {"name": name}, "status": {"conditions": [ready]}});
+            serde_json::from_value(one).unwrap()
         };
         let args = flags("-l a=b");
         let (mut told, mut out) = (Told::of(&args), Vec::new());

@@ -220,7 +220,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, condition};
 
     fn page(mut document: Value) -> String {
         document["status"]["name"] = "lamp".into();
@@ -243,10 +243,7 @@ mod tests {
 
     #[test]
     fn an_extension_shows_what_its_catalog_its_account_and_its_events_say() {
-        let condition = |type_: &str, message: &str| {
-            json!({"type": type_, "status": "True", "reason": "Deprecated", "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        };
+        let condition = |type_: &str, message| condition(type_, "True", "Deprecated", message);
         let page = page(json!({
             "status": {"ready": {"status": "True"}, "package": "lamp-operator",
                 "catalog": {"name": "lamps", "serving": "True", "priority": 0},
