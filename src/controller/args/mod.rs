@@ -91,7 +91,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_parser = tls::curve, help_heading = RARE)]
     pub tls_custom_curves: Vec<String>,
 
-    /// Address of the metrics endpoint; 0 disables it.
+    /// Address of the metrics endpoint; 0 disables it. By default :7443 where catalogs are served,
+    /// else :8443, unless there is no certificate.
     #[arg(long, value_parser = listen_address)]
     pub metrics_bind_address: Option<Listen>,
 
@@ -282,8 +283,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "infer_platform_version")]
     pub platform_version: Option<MinorRelease>,
 
-    /// Derive --platform-version from the version of Kubernetes: 4.N from 1.(N+13), 5.N
-    /// from 1.(N+36).
+    /// Derive --platform-version from the version of Kubernetes: 4.N from 1.(N+13), from 1.37 on
+    /// 5.N from 1.(N+36).
     #[arg(long, help_heading = RARE)]
     pub infer_platform_version: bool,
 
