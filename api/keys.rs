@@ -178,7 +178,8 @@ pub mod policy {
     pub const USER_ROLES: &str = "policy.olm.operatorframework.io/user-roles";
     /// On a ClusterObjectSet: the webhook certificate provider chosen for the first revision.
     pub const WEBHOOK_CERTIFICATES: &str = "policy.olm.operatorframework.io/webhook-certificates";
-    /// `constraints`, `dependencies`: checks that are skipped (applying.md 10, F7).
+    /// `constraints`, or `dependencies` with the same meaning: declared dependencies are not checked
+    /// (applying.md 10, F7).
     pub const FORCE: &str = "policy.olm.operatorframework.io/force";
     /// `"true"` on a ClusterExtension: resolve and report, apply nothing; on a ClusterCatalog:
     /// serve no newer content.
@@ -260,6 +261,9 @@ pub mod property {
     pub const PACKAGE_REQUIRED: &str = "olm.package.required";
     /// A compound constraint.
     pub const CONSTRAINT: &str = "olm.constraint";
+    /// `RetainCRDs` or `BlockIfInstances`: what the author asks for where the controller's default
+    /// protects users' objects less.
+    pub const UNINSTALL_POLICY: &str = "olm.uninstallPolicy";
     /// Excerpt of the ClusterServiceVersion.
     pub const CSV_METADATA: &str = "olm.csv.metadata";
     /// A manifest, in catalogs that were not migrated to `olm.csv.metadata`.

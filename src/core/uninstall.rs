@@ -16,8 +16,6 @@ pub const BLOCKED: &str = "uninstall blocked: ";
 
 /// In the message of an uninstall that goes on when CRDs and their objects are retained.
 pub const CAN_RETAIN: &str = "=RetainCRDs keeps them";
-/// The property with which the author of a bundle asks for a policy.
-pub const PROPERTY: &str = "olm.uninstallPolicy";
 /// CRDs that a text names.
 pub(crate) const MAX_NAMED: usize = 10;
 

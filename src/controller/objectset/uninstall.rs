@@ -312,7 +312,7 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
-    use olm_api::keys::annotation;
+    use olm_api::keys::{annotation, property};
     use rstest::rstest;
     use serde_json::json;
 
@@ -344,7 +344,7 @@ mod tests {
         let sets: Vec<ClusterObjectSet> = (1..)
             .zip(given)
             .map(|(number, (word, state))| {
-                let property = json!([{"type": uninstall::PROPERTY, "value": word}]).to_string();
+                let property = json!([{"type": property::UNINSTALL_POLICY, "value": word}]).to_string();
                 serde_json::from_value(json!({
                     "metadata": {"name": format!("e-{number}"), "uid": format!("u{number}"),
                         "annotations": {annotation::PROPERTIES: property}},

@@ -15,7 +15,7 @@ use super::plan::{Extension, by_extension, states};
 use crate::catalog::{Bundle, Property};
 use crate::object::{items, text_of};
 use crate::resolve::{GroupVersionKind, Provider, ProviderOrigin};
-use crate::uninstall::{self, UninstallPolicy};
+use crate::uninstall::UninstallPolicy;
 
 /// Longest list of constraints that is recorded, in bytes; a longer one is left out, and the bundle
 /// then does not hold back updates of others.
@@ -134,8 +134,8 @@ pub fn asked_uninstall_policies(annotations: &BTreeMap<String, String>) -> Vec<U
     let recorded = annotations.get(annotation::PROPERTIES).map(String::as_str);
     let properties = recorded.map(recorded_properties).unwrap_or_default().into_iter();
     let words = properties
-        .filter(|property| property.kind == uninstall::PROPERTY)
-        .filter_map(|property| serde_json::from_str::<String>(&property.value).ok());
+        .filter(|asked| asked.kind == property::UNINSTALL_POLICY)
+        .filter_map(|asked| serde_json::from_str::<String>(&asked.value).ok());
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
