@@ -132,7 +132,7 @@ async fn openshift(client: &Client) -> Option<Row> {
             Ok(_) | Err(Refusal::Absent) => {
                 let text =
                     format!("{OPERATOR} is stopped: that blocks minor updates of the cluster");
-                let hint = "remove its entry from ClusterVersion spec.overrides before any update";
+                let hint = "docs/openshift.md shows how to go back, which lifts that";
                 Row::warning(text, hint)
             }
             Err(refusal) => checks::not_known(refusal),
