@@ -169,6 +169,8 @@ pub(crate) enum MigrateCommand {
     /// Convert Subscriptions of OLM Classic to ClusterExtensions; move running operators
     FromClassic(Box<from_classic::FromClassicArgs>),
     /// Give moved operators back to OLM Classic
+    // It refuses this flag.
+    #[command(mut_arg("output", |it| it.hide(true)))]
     Rollback(migrate::RollbackArgs),
     /// Check whether this cluster can be moved from upstream
     FromUpstream(doctor::FromUpstreamArgs),
