@@ -103,6 +103,7 @@ pub(super) fn notes(
          The plugin is in `kubectl-olm_OS_ARCH.tar.gz`, with completions. For Linux on amd64:\n\n\
          ```sh\n\
          mkdir -p ~/.local/bin && tar -xzf kubectl-olm_linux_amd64.tar.gz -C ~/.local/bin kubectl-olm\n\
+         kubectl wait --for=condition=Serving --timeout=5m clustercatalog/operatorhubio\n\
          kubectl olm search argocd\n\
          kubectl olm install argocd-operator -n argocd --create-namespace\n\
          ```\n\n\
