@@ -209,6 +209,9 @@ pub mod policy {
     /// `Rollback` or `Keep`: whether a rollout that timed out is reverted; a spec that was changed
     /// meanwhile is followed instead (applying.md 10, F23).
     pub const ON_FAILURE: &str = "policy.olm.operatorframework.io/on-failure";
+    /// On the CRDs of these kinds, `"true"`: they may be deleted, with every object of them
+    /// (deploying.md P12).
+    pub const ALLOW_DELETION: &str = "policy.olm.operatorframework.io/allow-deletion";
 }
 
 /// Finalizers the controller sets, removes or reads.

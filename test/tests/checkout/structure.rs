@@ -471,7 +471,7 @@ const COMMON_FLAGS: usize = 40;
 /// Commands of the plugin, those below another one counted each.
 const COMMANDS: usize = 40;
 /// Annotations that users set.
-const ANNOTATIONS: usize = 23;
+const ANNOTATIONS: usize = 24;
 
 /// Returns how many lines of a document begin so; in the section with this heading, if one is named.
 fn rows(document: &str, section: Option<&str>, begin: &str) -> usize {
