@@ -98,4 +98,5 @@ async fn the_doctor_names_what_is_wrong_and_packs_no_secret() {
     for (name, text) in &files {
         assert!(!text.contains(TOKEN) && !text.contains("managedFields"), "{name}");
     }
+    plane.mend();
 }

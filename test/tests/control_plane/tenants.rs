@@ -169,6 +169,7 @@ async fn a_set_of_somebody_else_replaces_no_revision() {
         assert_eq!(plane.kubectl(&left), "");
     }
     extension.delete().await;
+    plane.mend();
 }
 
 // applying.md 3.4
