@@ -57,30 +57,14 @@ async fn wait_for_verdict_of(client: &kube::Client, name: &str, status: &str, te
     .await
 }
 
-// applying.md 9.4, 9.5, i2 to i4
-#[tokio::test(flavor = "multi_thread")]
-async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
-    // Of its own: gates of other tests judge as well, of their releases and of what they have seen.
-    let cluster = cluster::own().await;
-    let client = cluster.client.clone();
-    let _controller = start(cluster.plane, "gated", &[]).await;
-    set_cluster_version(&client, "4.19.5").await;
-    let bundles = [
-        Bundle::new("1.0.0").with_max_openshift("4.19"),
-        Bundle::new("1.1.0").with_max_openshift("4.20"),
-    ];
-    let max = |value: &str| json!({"type": "olm.maxOpenShiftVersion", "value": value});
-    let properties = [("1.0.0", max("4.19")), ("1.1.0", max("4.20"))];
-    let entries = chain(&["1.0.0", "1.1.0"]);
-    let scene = Scene::set_with(cluster, "gated", &bundles, &entries, &properties).await;
-    // What is installed before the release is known is told by the condition alone.
-    wait_for_verdict(&client, "True", "").await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
-
-    let way = "1.1.0 (up to 4.20) lifts it: kubectl olm upgrade buoy-gated --to 1.1.0";
-    let blocked = wait_for_verdict(&client, "False", way).await;
+/// What is installed blocks the update that it does not support, and says so everywhere, with the way out
+/// (applying.md 9.4, 9.5, i2 to i4): 1.0.0 supports 4.19, 1.1.0 supports 4.20.
+pub(crate) async fn blocks_the_next_release(scene: &Scene, extension: &Extension) {
+    let (client, name) = (&scene.cluster.client, &scene.name);
+    let way = format!("1.1.0 (up to 4.20) lifts it: kubectl olm upgrade {name} --to 1.1.0");
+    let blocked = wait_for_verdict(client, "False", &way).await;
     assert_eq!(blocked["reason"], "InstalledOLMOperators_IncompatibleOperatorsInstalled");
-    let operator = api(&client, "ClusterOperator").get("olm").await;
+    let operator = api(client, "ClusterOperator").get("olm").await;
     let status = operator.expect("the ClusterOperator is there").data["status"].clone();
     let types = status["conditions"].as_array().expect("a list").iter();
     let mut types: Vec<_> = types.map(|it| it["type"].clone()).collect();
@@ -92,39 +76,45 @@ async fn an_installed_bundle_blocks_the_update_it_does_not_support() {
     names.sort_by_key(Value::to_string);
     let kinds = ["clustercatalogs", "clusterextensions", "clusterobjectsets"];
     assert_eq!(names, kinds.map(|kinds| format!("{kinds}.olm.operatorframework.io")));
-    assert_eq!(
-        blocked["message"],
+    let said = format!(
         "InstalledOLMOperatorsUpgradeable: Found ClusterExtensions that require upgrades prior to \
-         upgrading cluster to version 4.20: bundle \"buoy-gated.v1.0.0\" for ClusterExtension \
-         \"buoy-gated\". Remedies: \"buoy-gated\": 1.1.0 (up to 4.20) lifts it: kubectl olm upgrade \
-         buoy-gated --to 1.1.0"
+         upgrading cluster to version 4.20: bundle \"{name}.v1.0.0\" for ClusterExtension \
+         \"{name}\". Remedies: \"{name}\": {way}"
     );
-    let verdict = "bundle \"buoy-gated.v1.0.0\" supports OpenShift up to 4.19; cluster is 4.19, next is \
-                   4.20";
-    let seen = extension.shows(PLATFORM, "False", "IncompatibleWithNextVersion", way).await;
+    assert_eq!(blocked["message"], said);
+    let verdict = format!(
+        "bundle \"{name}.v1.0.0\" supports OpenShift up to 4.19; cluster is 4.19, next is 4.20"
+    );
+    let seen = extension.shows(PLATFORM, "False", "IncompatibleWithNextVersion", &way).await;
     let condition = condition(&seen, PLATFORM).expect("it is there");
     assert_eq!(condition.message, format!("{verdict}; {way}"));
     let warned = format!("once it is installed, the cluster cannot be updated to 4.20: {verdict}");
     assert_eq!(scene.events("IncompatibleWithNextVersion"), [warned]);
-    let row = in_the_way(scene.cluster.plane, &scene.name);
+    let row = in_the_way(scene.cluster.plane, name);
     assert_eq!(row["version"], "1.0.0");
     assert_eq!(row["supports"], "4.19");
     assert_eq!(row["lift"]["text"], way);
     assert_eq!(row["lift"]["supports"], "4.20");
+}
 
-    extension.moves_to("1.1.0").await;
-    let open = wait_for_verdict(&client, "True", "").await;
+/// The next release closes the gate again, and there is no version that opens it: only removal does.
+pub(crate) async fn only_its_removal_lets_the_next_release_in(
+    scene: &Scene,
+    extension: &Extension,
+) {
+    let (client, name) = (&scene.cluster.client, &scene.name);
+    let open = wait_for_verdict(client, "True", "").await;
     assert_eq!(open["reason"], "AsExpected");
     extension.shows(PLATFORM, "True", "Compatible", "").await;
-    // The next release closes the gate, and there is no version that opens it: only removal does.
-    set_cluster_version(&client, "4.20.1").await;
-    let way = "no version in the catalogs lifts it: kubectl olm delete buoy-gated";
-    wait_for_verdict(&client, "False", way).await;
-    let row = in_the_way(scene.cluster.plane, &scene.name);
+    set_cluster_version(client, "4.20.1").await;
+    let command = format!("kubectl olm delete {name}");
+    let way = format!("no version in the catalogs lifts it: {command}");
+    wait_for_verdict(client, "False", &way).await;
+    let row = in_the_way(scene.cluster.plane, name);
     assert_eq!(row["lift"]["version"], json!(null));
-    assert_eq!(row["lift"]["command"], "kubectl olm delete buoy-gated");
+    assert_eq!(row["lift"]["command"], command);
     extension.delete().await;
-    wait_for_verdict(&client, "True", "").await;
+    wait_for_verdict(client, "True", "").await;
 }
 
 /// Runs `kubectl olm cluster check`, which answers no, and returns what it says of an extension
@@ -198,6 +188,7 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
         json!([{"extension": "old", "manager": null, "objects": 1, "removedIn": "1.34",
             "apiVersion": "admissionregistration.k8s.io/v1beta1", "kind": "ValidatingAdmissionPolicy"}])
     );
+    plane.mend();
 }
 
 // applying.md i7; ours: `olm-clusterextensions` cannot be deleted, and nobody would ever change it again.

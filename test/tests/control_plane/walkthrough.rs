@@ -4,7 +4,10 @@
 use olm_api::keys::policy::{ON_FAILURE, UPGRADE};
 use olm_test::prelude::*;
 
-use crate::gate::{cluster_upgrade, in_the_way, set_cluster_version, wait_for_verdict};
+use crate::gate::{
+    blocks_the_next_release, cluster_upgrade, in_the_way,
+    only_its_removal_lets_the_next_release_in, set_cluster_version, wait_for_verdict,
+};
 use crate::plans::{digest, olm, plan};
 
 /// Longer than a deadline of one minute, with the rollout and its revert.
@@ -68,11 +71,13 @@ async fn walk(cluster: Cluster, minutes: u32) -> (Controller, Extension, Scene) 
     let name = scene.name.clone();
     let package = format!("{}@1.0.0", scene.package.name());
     warns(&scene, &["install", &package, "-n", &name, "-o", "yaml"]);
+    // What is installed before the release is known is told by the condition alone.
+    wait_for_verdict(&client, "True", "").await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    blocks_the_next_release(&scene, &extension).await;
     scene.annotate(UPGRADE, "None");
     extension.patch_catalog(json!({"version": null})).await;
     extension.offers("1.1.0", "").await;
-    wait_for_verdict(&client, "False", "buoy-walkgated.v1.0.0").await;
 
     // Which version unblocks.
     let row = in_the_way(plane, &name);
@@ -106,6 +111,7 @@ async fn walk(cluster: Cluster, minutes: u32) -> (Controller, Extension, Scene) 
     assert_eq!(cluster_upgrade(plane, 0)["upgradeable"], true);
     let back = ["--to", "1.0.0", "--force", "--yes", "--dry-run=server"];
     warns(&scene, &[&["upgrade", &name][..], &back].concat());
+    only_its_removal_lets_the_next_release_in(&scene, &extension).await;
     (controller, updating, bad)
 }
 
