@@ -17,6 +17,8 @@ const SOON: Duration = Duration::from_mins(1);
 const AT_ONCE: Duration = Duration::from_secs(25);
 const FAILURES: usize = 6;
 const WRONG: &str = "wrong-8d23e7";
+/// Namespace and name of the Secret that the flag names.
+const GLOBAL: (&str, &str) = ("pull-secrets", "global");
 
 /// The registries.conf of the control plane with more entries; as it was when this is dropped.
 pub(crate) struct Registries {
@@ -84,43 +86,21 @@ async fn served_at_once(catalog: &Catalog) {
     catalog.within(AT_ONCE, "it is served", served).await;
 }
 
-/// A control plane whose controller finds a registry that asks for credentials; it is given back last.
-struct Private {
-    _registries: Registries,
-    registry: PrivateRegistry,
-    cluster: Cluster,
-}
-
-impl Private {
-    async fn of(registry: PrivateRegistry) -> Self {
-        let cluster = cluster::own().await;
-        let registries = Registries::of(cluster.plane);
-        registries.set(&registry.entry());
-        Self { _registries: registries, registry, cluster }
-    }
-
-    async fn start(&self, args: &[&str]) -> Controller {
-        start(self.cluster.plane, "private", &[args, &["--v=4"]].concat()).await
-    }
-
-    /// Creates a catalog of an image of a package.
-    async fn shelf(&self) -> Catalog {
-        let content = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n";
-        let files = Files::from([("configs/c.yaml".to_owned(), content.into())]);
-        let image = self.registry.push("shelf:v1", &catalog_image(&files)).await;
-        Catalog::create(self.cluster.plane, "shelf", &image)
-    }
-
-    /// Makes a Secret of the system with a password for the registry.
-    fn secret(&self, name: &str, password: &str) {
-        let document = self.registry.document(password);
-        apply_secret(self.cluster.plane, SYSTEM_NAMESPACE, name, &document);
-    }
+/// Creates a catalog of an image of a package in a registry that asks for credentials.
+async fn shelf(plane: &'static ControlPlane, registry: &PrivateRegistry, name: &str) -> Catalog {
+    let content = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n";
+    let files = Files::from([("configs/c.yaml".to_owned(), content.into())]);
+    let image = registry.push("shelf:v1", &catalog_image(&files)).await;
+    Catalog::create(plane, name, &image)
 }
 
 /// Waits until the next attempt would be long after [`AT_ONCE`].
-async fn has_failed_often(controller: &Controller) {
-    let failures = || controller.log().matches("reconcile failed").count();
+async fn has_failed_often(controller: &Controller, catalog: &Catalog) {
+    let failures = || {
+        let log = controller.log();
+        let lines = log.lines().filter(|line| line.contains("reconcile failed"));
+        lines.filter(|line| line.contains(&catalog.name)).count()
+    };
     let several = |count: &usize| *count >= FAILURES;
     wait::value("several attempts have failed", 2 * SOON, failures, several).await;
 }
@@ -143,15 +123,13 @@ fn assert_secret(controller: &Controller, catalog: &Catalog) {
 }
 
 // deploying.md P18, P22 and 3.3
-#[tokio::test(flavor = "multi_thread")]
-async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() {
-    let private = Private::of(PrivateRegistry::basic()).await;
-    let (plane, registry) = (private.cluster.plane, &private.registry);
-    let (namespace, secret) = ("pull-secrets", "global");
-    allow_secret(plane, namespace, secret);
-    let flag = format!("--global-pull-secret={namespace}/{secret}");
-    let controller = private.start(&["--components=catalogs", &flag]).await;
-    let catalog = private.shelf().await;
+async fn the_global_pull_secret_is_used_when_it_comes_and_when_it_changes(
+    controller: &Controller,
+    plane: &'static ControlPlane,
+    registry: &PrivateRegistry,
+) {
+    let catalog = shelf(plane, registry, "globally").await;
+    let (namespace, secret) = GLOBAL;
     let from = format!("401 from {}: ", registry.address);
     let none = format!(
         "(no credential: the only source has no key for {}/shelf; Secret {namespace}/{secret} \
@@ -164,36 +142,38 @@ async fn the_global_pull_secret_is_taken_up_when_it_comes_and_when_it_changes() 
     let used = format!("(credential: key {:?} of Secret {namespace}/{secret})", registry.address);
     catalog.fails(SOON, &[&from, &used]).await;
 
-    has_failed_often(&controller).await;
+    has_failed_often(controller, &catalog).await;
     apply_secret(plane, namespace, secret, &registry.document(PASSWORD));
     served_at_once(&catalog).await;
-    assert_secret(&controller, &catalog);
+    assert_secret(controller, &catalog);
 }
 
 // deploying.md P19, P22
-#[tokio::test(flavor = "multi_thread")]
-async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited() {
-    let private = Private::of(PrivateRegistry::token().await).await;
-    let plane = private.cluster.plane;
-    private.secret("own", PASSWORD);
-    let controller = private.start(&["--components=catalogs"]).await;
-    let catalog = private.shelf().await;
-    let from = format!("401 from {}: unauthorized", private.registry.address);
-    catalog.fails(SOON, &[&from, "(no credential: no source is configured)"]).await;
+async fn the_pull_secrets_of_the_own_account_are_used_when_it_is_edited(
+    controller: &Controller,
+    plane: &'static ControlPlane,
+    registry: &PrivateRegistry,
+) {
+    apply_secret(plane, SYSTEM_NAMESPACE, "own", &registry.document(PASSWORD));
+    let catalog = shelf(plane, registry, "byaccount").await;
+    let from = format!("401 from {}: unauthorized", registry.address);
+    catalog.fails(SOON, &[&from, "(no credential: "]).await;
 
-    has_failed_often(&controller).await;
+    has_failed_often(controller, &catalog).await;
     link(plane, &json!([{"name": "own"}]));
     served_at_once(&catalog).await;
-    assert_secret(&controller, &catalog);
+    assert_secret(controller, &catalog);
     link(plane, &json!([]));
 }
 
 // deploying.md P20
-#[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_may_name() {
-    let private = Private::of(PrivateRegistry::token().await).await;
-    let (plane, registry) = (private.cluster.plane, &private.registry);
-    let scene = Scene::empty(private.cluster.clone(), "named");
+async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_may_name(
+    controller: &Controller,
+    cluster: &Cluster,
+    registry: &PrivateRegistry,
+) {
+    let plane = cluster.plane;
+    let scene = Scene::empty(cluster.clone(), "named");
     let bundle = Bundle::new("1.0.0");
     scene.create_namespace();
     scene.grant(std::slice::from_ref(&bundle));
@@ -201,7 +181,6 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
     let pushed = registry.push("bundle:v1", &files).await;
     let image = catalog_image(&scene.package.catalog_of(&pushed));
     let image = registry.push("shelf:v1", &image).await;
-    let controller = private.start(&["--components=catalogs,extensions"]).await;
     let catalog = Catalog::create(plane, &scene.name, &image);
     catalog.fails(SOON, &["(no credential: "]).await;
 
@@ -211,16 +190,39 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
     let secret = format!("Secret {SYSTEM_NAMESPACE}/private");
     let missing = format!("{secret} does not exist");
     catalog.fails(SOON, &["(no credential: ", &missing]).await;
-    private.secret("private", PASSWORD);
+    apply_secret(plane, SYSTEM_NAMESPACE, "private", &registry.document(PASSWORD));
     let labelled = format!("{}=true", label::CATALOG_PULL_SECRET);
     catalog.fails(SOON, &[&format!("{secret} is not labelled {labelled}")]).await;
 
-    has_failed_often(&controller).await;
+    has_failed_often(controller, &catalog).await;
     plane.kubectl(&["label", "secret", "private", "--namespace", SYSTEM_NAMESPACE, &labelled]);
     served_at_once(&catalog).await;
 
     scene.installed(json!({}), "1.0.0").await;
-    assert_secret(&controller, &catalog);
+    assert_secret(controller, &catalog);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_used_as_soon_as_it_is_there_wherever_that_is() {
+    let cluster = cluster::own().await;
+    let plane = cluster.plane;
+    let global = PrivateRegistry::basic();
+    let [own, named] = [PrivateRegistry::token().await, PrivateRegistry::token().await];
+    let registries = Registries::of(plane);
+    registries.set(&[&global, &own, &named].map(PrivateRegistry::entry).concat());
+    allow_secret(plane, GLOBAL.0, GLOBAL.1);
+    let flag = format!("--global-pull-secret={}/{}", GLOBAL.0, GLOBAL.1);
+    let args = ["--components=catalogs,extensions", &flag, "--v=4"];
+    let controller = start(plane, "private", &args).await;
+    the_global_pull_secret_is_used_when_it_comes_and_when_it_changes(&controller, plane, &global)
+        .await;
+    the_pull_secrets_of_the_own_account_are_used_when_it_is_edited(&controller, plane, &own).await;
+    a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_may_name(
+        &controller,
+        &cluster,
+        &named,
+    )
+    .await;
 }
 
 /// The files are looked at every ten seconds.
