@@ -3,27 +3,21 @@
 use olm_test::prelude::*;
 
 use crate::identity::may;
+use crate::optional::{a_missing_kind_is_left_out, a_missing_kind_is_waited_for};
+use crate::permissions::{lacks_are_not_looked_for, lacks_are_reported};
 
 const SOON: Duration = Duration::from_mins(1);
 
-// ours: OpenShift switches it on, and each test of catalogs has it, which is the default.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_its_gate_metas_is_not_served_and_what_is_ignored_is_said_at_start() {
-    let cluster = cluster::own().await;
-    let gates = "--feature-gates=APIV1MetasHandler=false,PreflightPermissions=true";
-    let args = ["--components=catalogs", gates, "--pprof-bind-address=:6060"];
-    let controller = start(cluster.plane, "metas", &args).await;
-    for subject in ["feature gate PreflightPermissions", "--pprof-bind-address"] {
-        controller.logs(&format!("{subject} is accepted and ignored")).await;
-    }
-    let scene = Scene::served(cluster, "metas", &["1.0.0"]).await;
-    let address = controller.listening()["catalogs"].as_str().unwrap_or_default().to_owned();
-    let client = cluster::scraping();
-    for (path, code) in [("all", 200), ("metas?schema=olm.package", 404)] {
-        let url = format!("https://{address}/catalogs/{}/api/v1/{path}", scene.name);
-        let answer = client.get(&url).send().await.expect("catalogs are served");
-        assert_eq!(answer.status().as_u16(), code, "{url}");
-    }
+async fn what_is_missing_is_fatal_reported_or_left_out_as_flags_say() {
+    let strict = ["--rbac-preflight=report", "--missing-optional-kinds=fail"];
+    let (cluster, mut controller) = cluster::started("", &strict).await;
+    let lacking = lacks_are_reported(&cluster).await;
+    let waiting = a_missing_kind_is_waited_for(&cluster).await;
+    controller.set_args(&["--rbac-preflight=off", "--missing-optional-kinds=defer"]);
+    controller.restart(cluster.plane);
+    lacks_are_not_looked_for(lacking).await;
+    a_missing_kind_is_left_out(&controller, waiting).await;
 }
 
 // deploying.md P56: without step 5 of 7.2 the program does not lead and says why.

@@ -42,9 +42,8 @@ async fn a_name_that_is_too_long_is_refused_with_the_maximum() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_has_a_long_name_already_is_changed_and_deleted() {
-    let (cluster, _controller) = cluster::started("names", &[]).await;
+/// On a control plane of its own, with a controller.
+pub(crate) async fn what_has_a_long_name_already_is_changed_and_deleted(cluster: &Cluster) {
     let plane = cluster.plane;
     let long = "x".repeat(64);
     plane.kubectl(&["delete", BINDING, "olm-name-length"]);

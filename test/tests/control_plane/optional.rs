@@ -16,8 +16,6 @@ struct Optional {
 
 const MONITOR: Optional =
     Optional { group: "monitoring.coreos.com", kind: "ServiceMonitor", plural: "servicemonitors" };
-const LINK: Optional =
-    Optional { group: "console.openshift.io", kind: "ConsoleLink", plural: "consolelinks" };
 const AUTOSCALER: Optional = Optional {
     group: "autoscaling.k8s.io",
     kind: "VerticalPodAutoscaler",
@@ -38,16 +36,11 @@ impl Optional {
         format!("{}.{}", self.plural, self.group)
     }
 
-    fn scope(&self) -> &'static str {
-        if self.kind == "ConsoleLink" { "Cluster" } else { "Namespaced" }
-    }
-
     /// Makes the cluster serve the kind.
     fn serve(&self, scene: &Scene) {
         let mut crd = definition(self.kind, self.group);
         crd["metadata"]["annotations"] =
             json!({"api-approved.kubernetes.io": "unapproved, for a test"});
-        crd["spec"]["scope"] = json!(self.scope());
         scene.cluster.plane.requests().apply(&crd);
     }
 
@@ -66,11 +59,7 @@ impl Optional {
 
     /// The text for the object in conditions.
     fn text(&self, scene: &Scene, name: &str) -> String {
-        let namespace = match self.scope() {
-            "Cluster" => "",
-            _ => &scene.name,
-        };
-        format!("{}.{}/v1 {namespace}/{name}", self.kind, self.group)
+        format!("{}.{}/v1 {}/{name}", self.kind, self.group, scene.name)
     }
 }
 
@@ -109,16 +98,6 @@ async fn an_object_is_left_out_until_its_kind_is_served_then_applied_and_removed
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_is_removed_while_an_object_of_it_waits() {
-    let (scene, name) = stage("linked", &LINK).await;
-    let extension = scene.installed(json!({}), "1.0.0").await;
-    leaves_out(&extension, &LINK.text(&scene, &name)).await;
-    extension.delete().await;
-    let deployment = scene.package.deployment();
-    assert!(scene.get("deployment", &deployment).is_none());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_goes_away_is_missed_and_not_fatal() {
     let (scene, name) = stage("scaled", &AUTOSCALER).await;
     AUTOSCALER.serve(&scene);
@@ -130,39 +109,43 @@ async fn a_kind_that_goes_away_is_missed_and_not_fatal() {
 
     AUTOSCALER.serve(&scene);
     AUTOSCALER.appears(&scene, &name, SOON).await;
-    // The kind is removed first, then the extension.
+    // The kind is removed first, then the extension, while its object waits.
     AUTOSCALER.withdraw(&scene);
+    leaves_out(&extension, &AUTOSCALER.text(&scene, &name)).await;
     extension.delete().await;
+    assert!(scene.get("deployment", &scene.package.deployment()).is_none());
 }
 
-// applying.md 3.11, with `--missing-optional-kinds=fail`; the metric counts what is left out.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flag_makes_every_kind_necessary() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    let strict = start(plane, "", &["--missing-optional-kinds=fail"]).await;
-    let name = "buoy-strict-extra";
-    let bundle = Bundle::new("1.0.0").with_manifest(RULE.object(name));
-    let scene = Scene::set(cluster, "strict", &[bundle], &chain(&["1.0.0"])).await;
+const STRICT: &str = "buoy-strict-extra";
+
+/// Every kind is necessary (applying.md 3.11, `--missing-optional-kinds=fail`).
+pub(crate) async fn a_missing_kind_is_waited_for(cluster: &Cluster) -> (Scene, Extension) {
+    let bundle = Bundle::new("1.0.0").with_manifest(RULE.object(STRICT));
+    let scene = Scene::set(cluster.clone(), "strict", &[bundle], &chain(&["1.0.0"])).await;
     let extension = scene.install(json!({})).await;
     let text = "kind PrometheusRule.monitoring.coreos.com/v1 is not served by the cluster";
     let waiting = extension.shows("Progressing", "True", "Retrying", text).await;
     assert!(is(&waiting, "Installed", "False", "Failed"));
-    drop(strict);
+    (scene, extension)
+}
 
-    let lenient = start(plane, "", &["--missing-optional-kinds=defer"]).await;
-    leaves_out(&extension, &RULE.text(&scene, name)).await;
+/// The same with `--missing-optional-kinds=defer`; the metric counts what is left out.
+pub(crate) async fn a_missing_kind_is_left_out(
+    controller: &Controller,
+    (scene, extension): (Scene, Extension),
+) {
+    leaves_out(&extension, &RULE.text(&scene, STRICT)).await;
     let counted =
         |group: &str, count: u32| format!("olm_deferred_objects{{group=\"{group}\"}} {count}\n");
-    let metrics = lenient.metrics().await;
+    let metrics = controller.metrics().await;
     assert!(metrics.contains(&counted("monitoring.coreos.com", 1)), "{metrics}");
     assert!(metrics.contains(&counted("console.openshift.io", 0)), "{metrics}");
 
     RULE.serve(&scene);
-    RULE.appears(&scene, name, SOON).await;
+    RULE.appears(&scene, STRICT, SOON).await;
     let ready = extension.shows("Ready", "True", "Succeeded", "").await;
     assert!(condition(&ready, "Deferred").is_none());
-    let metrics = lenient.metrics().await;
+    let metrics = controller.metrics().await;
     assert!(metrics.contains(&counted("monitoring.coreos.com", 0)), "{metrics}");
     extension.delete().await;
 }

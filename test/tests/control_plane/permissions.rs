@@ -151,12 +151,10 @@ async fn rights_of_the_groups_of_an_account_count() {
     plane.kubectl(&["delete", "clusterrolebinding", &scene.name]);
 }
 
-// applying.md 5.3: --rbac-preflight=report, off
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flag_makes_missing_rights_a_report_or_nothing() {
-    let (cluster, mut controller) = cluster::started("", &["--rbac-preflight=report"]).await;
-    let plane = cluster.plane;
-    let (scene, role) = stage(cluster, "reported").await;
+/// Installs with an account that lacks rights, which are only reported (applying.md 5.3:
+/// `--rbac-preflight=report`); returns the role that grants them.
+pub(crate) async fn lacks_are_reported(cluster: &Cluster) -> (Scene, Extension, Value) {
+    let (scene, role) = stage(cluster.clone(), "reported").await;
     apply(&scene, &without_escalation(&role, &[]));
     lost(&scene, &scene.package.group(), "buoys", "").await;
     let extension = scene.install(json!({})).await;
@@ -168,10 +166,11 @@ async fn a_flag_makes_missing_rights_a_report_or_nothing() {
     let (_, lines) = lines.split_once("1.0.0\": ").expect("it has a head");
     assert!(ready.message.contains(lines), "{}", ready.message);
     assert_eq!(extension.revisions().await.len(), 1);
+    (scene, extension, role)
+}
 
-    controller.kill();
-    controller.set_args(&["--rbac-preflight=off"]);
-    controller.restart(plane);
+/// Nobody looks for such rights any more (`--rbac-preflight=off`).
+pub(crate) async fn lacks_are_not_looked_for((scene, extension, role): (Scene, Extension, Value)) {
     extension
         .eventually("nobody looks", Duration::from_secs(30), |found| {
             condition(found, "PermissionsSufficient").is_none()
@@ -182,5 +181,4 @@ async fn a_flag_makes_missing_rights_a_report_or_nothing() {
     let installed = extension.installed("1.0.0").await;
     assert!(condition(&installed, "PermissionsSufficient").is_none());
     extension.delete().await;
-    controller.kill();
 }

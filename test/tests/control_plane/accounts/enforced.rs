@@ -3,6 +3,7 @@
 use olm_test::prelude::*;
 
 use super::{Made, STEP, extension, object_set, recorded};
+use crate::names::what_has_a_long_name_already_is_changed_and_deleted;
 
 const EXTENSIONS: &str = "clusterextension-serviceaccount-use";
 const SETS: &str = "clusterobjectset-serviceaccount-use";
@@ -97,6 +98,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
         }
     }
     installed.delete().await;
+    what_has_a_long_name_already_is_changed_and_deleted(&cluster).await;
     reserved_whatever_the_flags_say(&cluster, &mut controller).await;
 }
 
