@@ -35,9 +35,7 @@ fn definition(suffix: &str, storage: &str, conversion: &Value) -> Value {
 
 /// Installs an extension whose CRD is converted by a webhook whose Service is not there; with
 /// `object`, one of its objects is stored in the version from before.
-async fn converted_by_nobody(suffix: &str, object: bool) -> (Scene, Extension, Controller) {
-    // Of its own: while a kind cannot be listed, the garbage collector waits for it.
-    let (cluster, controller) = cluster::started(suffix, &[]).await;
+async fn converted_by_nobody(cluster: Cluster, suffix: &str, object: bool) -> (Scene, Extension) {
     let webhook = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
         "clientConfig": {"service": {"namespace": "default", "name": "none-such"}}}});
     let before = definition(suffix, "v1", &json!({"strategy": "None"}));
@@ -60,7 +58,7 @@ async fn converted_by_nobody(suffix: &str, object: bool) -> (Scene, Extension, C
         is_unreadable(&scene, suffix).await;
         read(&scene, suffix, "v1").expect("it is stored in v1");
     }
-    (scene, extension, controller)
+    (scene, extension)
 }
 
 async fn is_unreadable(scene: &Scene, suffix: &str) {
@@ -74,19 +72,19 @@ fn read(scene: &Scene, suffix: &str, version: &str) -> Result<String, String> {
     scene.cluster.plane.try_kubectl(&["get", &kind, "one", "-n", &scene.name, "-o", "name"], "")
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_objects_the_removal_ends_by_itself() {
+async fn without_objects_the_removal_ends_by_itself(cluster: Cluster) {
     let suffix = "unconvertedempty";
-    let (scene, extension, _controller) = converted_by_nobody(suffix, false).await;
+    let (scene, extension) = converted_by_nobody(cluster, suffix, false).await;
     scene.delete("background");
     extension.gone().await;
     assert!(scene.get("customresourcedefinition", &crd(suffix)).is_none());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decided() {
+async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decided(
+    cluster: Cluster,
+) {
     let suffix = "unconverted";
-    let (scene, extension, _controller) = converted_by_nobody(suffix, true).await;
+    let (scene, extension) = converted_by_nobody(cluster, suffix, true).await;
     scene.delete("background");
     // Whether the API server can count them depends on its caches.
     let said = protects(&extension, "uninstall blocked: ").await;
@@ -100,14 +98,15 @@ async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decid
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "two more of a kind: make test-full"]
 async fn a_folder_whose_objects_nobody_converts_goes_once_there_are_none_or_somebody_decides() {
-    let (scene, extension, _controller) = converted_by_nobody("folderempty", false).await;
+    let (cluster, _controller) = cluster::started("", &[]).await;
+    let (scene, extension) = converted_by_nobody(cluster.clone(), "folderempty", false).await;
     let begun = Instant::now();
     delete_folder(&scene);
     extension.gone().await;
     print_row("with a dead conversion webhook, without objects", begun, "");
 
     let suffix = "folderfull";
-    let (scene, extension, _controller) = converted_by_nobody(suffix, true).await;
+    let (scene, extension) = converted_by_nobody(cluster, suffix, true).await;
     let begun = Instant::now();
     delete_folder(&scene);
     let said = protects(&extension, "uninstall blocked: ").await;
@@ -120,10 +119,11 @@ async fn a_folder_whose_objects_nobody_converts_goes_once_there_are_none_or_some
     print_row("the same, with annotation uninstall: Delete", begun, "");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retained() {
+async fn objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retained(
+    cluster: Cluster,
+) {
     let suffix = "unconvertedkept";
-    let (scene, extension, _controller) = converted_by_nobody(suffix, true).await;
+    let (scene, extension) = converted_by_nobody(cluster, suffix, true).await;
     // By a version without it: nobody can list its objects, although the account may.
     let_count(&scene, &[&crd(suffix)]);
     archived(&scene, 1).await;
@@ -138,6 +138,16 @@ async fn objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retaine
     scene.delete("background");
     extension.gone().await;
     is_retained(&scene, suffix).await;
+}
+
+/// Of its own, and one after the other: while a kind cannot be listed, the garbage collector waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_objects_are_converted_decides_neither_their_end_nor_that_of_a_removal() {
+    let (cluster, _controller) = cluster::started("", &[]).await;
+    without_objects_the_removal_ends_by_itself(cluster.clone()).await;
+    objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decided(cluster.clone())
+        .await;
+    objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retained(cluster).await;
 }
 
 async fn is_retained(scene: &Scene, suffix: &str) {

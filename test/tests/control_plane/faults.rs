@@ -3,6 +3,8 @@
 use futures::future::join_all;
 use olm_test::prelude::*;
 
+use crate::rollback::the_oldest_revision_stays;
+
 const STEP: Duration = Duration::from_mins(3);
 const FINALIZER: &str = "example.com/served-by-the-operator";
 /// How often the controller tries a failing read before it gives up.
@@ -16,7 +18,7 @@ struct Stage {
     cluster: Cluster,
 }
 
-/// Each test with faults has a stage of its own: a fault affects the next request.
+/// What has faults at the same time names what it is about: a fault affects the next request.
 async fn stage() -> Stage {
     let cluster = cluster::own().await;
     let started = tokio::task::spawn_blocking(move || {
@@ -88,9 +90,7 @@ async fn orphans(stage: &Stage, suffix: &str, rule: Rule) {
 }
 
 /// Rules about content name the extension, so that all of these are deleted at the same time.
-#[tokio::test(flavor = "multi_thread")]
-async fn content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletion() {
-    let stage = &stage().await;
+async fn content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletion(stage: &Stage) {
     let late = Rule::on(&["watch"], "clusterobjectsets").late_events(Duration::from_millis(800));
     orphans(stage, "late", late).await;
     let content = |suffix: &str| {
@@ -99,6 +99,7 @@ async fn content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletio
     };
     tokio::join!(
         keeps_the_order(stage),
+        the_oldest_revision_stays(stage.cluster.clone(), &stage.proxy),
         orphans(stage, "broken", content("broken").status(500).times(5 * TRIES)),
         orphans(stage, "denied", content("denied").status(403).times(5)),
     );
@@ -110,9 +111,7 @@ async fn revision_says(scene: &Scene, revision: &str, reason: &str) {
 }
 
 // ours: the next attempt comes before the watch delivers what the last one wrote
-#[tokio::test(flavor = "multi_thread")]
-async fn a_failure_that_has_passed_does_not_stay_in_a_status() {
-    let stage = &stage().await;
+async fn a_failure_that_has_passed_does_not_stay_in_a_status(stage: &Stage) {
     let (scene, extension) = installed(stage, "faultpassed", &[]).await;
     // The failures begin and end before any event about them arrives.
     let late = Duration::from_secs(10);
@@ -187,8 +186,10 @@ async fn who_waits_its_turn_does_not_list_the_others(stage: &Stage) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_lists_and_deletions_are_told_and_end_nothing() {
+async fn an_api_server_that_fails_for_a_while_loses_nothing_and_ends_nothing() {
     let stage = &stage().await;
+    content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletion(stage).await;
+    a_failure_that_has_passed_does_not_stay_in_a_status(stage).await;
     a_refused_watch_is_not_given_up(stage).await;
     who_waits_its_turn_does_not_list_the_others(stage).await;
 }

@@ -76,7 +76,7 @@ async fn a_catalog_server_that_is_away_is_named_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_is_silent_is_named_after_the_limit() {
-    let cluster = cluster::own().await;
+    let cluster = cluster::shared().await;
     let proxy = Proxy::start(cluster.plane);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let kubeconfig = kubeconfig_through(cluster.plane, &proxy, folder.path());

@@ -80,12 +80,8 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     extension.delete().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_oldest_revision_stays_while_what_goes_back_to_it_cannot_be_written() {
-    let cluster = cluster::own().await;
-    let proxy = Proxy::start(cluster.plane);
-    let _controller =
-        Controller::start_through(cluster.plane, &proxy, ControllerOptions::default());
+/// The oldest revision stays while what goes back to it cannot be written.
+pub(crate) async fn the_oldest_revision_stays(cluster: Cluster, proxy: &Proxy) {
     let versions = ["1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0", "1.6.0"];
     let bundles = versions.map(|version| {
         let mut bundle = Bundle::new(version);
