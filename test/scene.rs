@@ -290,6 +290,16 @@ impl Scene {
         self.plane().kubectl(&["delete", "clusterobjectset", &name, "--wait=false"]);
     }
 
+    /// Makes the CRD of a bundle as somebody else does, and returns its name.
+    pub fn make_crd(&self, bundle: &Bundle) -> String {
+        let file = self.folder(bundle).join("manifests/crd.yaml");
+        let manifest = std::fs::read_to_string(file).expect("the bundle has a CRD");
+        self.plane().kubectl_with_input(&["create", "-f", "-"], &manifest);
+        let crd = self.package.crd();
+        self.plane().established(&crd);
+        crd
+    }
+
     /// Makes an object `one` of a CRD of [`Package`] with these finalizers, and returns its UID.
     pub fn make_instance(&self, crd: &str, finalizers: &[&str]) -> Value {
         let (_, group) = crd.split_once('.').expect("a CRD has a group");

@@ -3,6 +3,9 @@
 use olm_test::prelude::*;
 
 use crate::catalog::served_by;
+use crate::cost::is_not_rendered_again;
+use crate::operation::{is_forgotten, is_scraped};
+use crate::plugin::settings;
 
 const STEP: Duration = Duration::from_mins(1);
 
@@ -51,14 +54,17 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
 async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went_leave_it() {
     let (cluster, mut controller) = cluster::started("", &[]).await;
     let plane = cluster.plane;
-    let scene = Scene::of(cluster, "crashdisk", &["1.0.0"]).await;
+    let scene = Scene::of(cluster.clone(), "crashdisk", &["1.0.0"]).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
+    is_scraped(&controller, &scene.name).await;
+    let settings_read = settings(plane, "get");
+    let unpacked = plane.addresses.dir.join("controller-state/bundles/bundles");
+    let (kept, gone) = (unpacked.join(&scene.name), unpacked.join("gone-meanwhile"));
+    is_not_rendered_again(&cluster, &controller, (&scene.name, &kept)).await;
     let catalog = Catalog::named(plane, &scene.name);
     let before = catalog.reports("Ready", "Succeeded").await;
     let served = served_by(&catalog, &before).await;
     assert_eq!(served.0, 200);
-    let unpacked = plane.addresses.dir.join("controller-state/bundles/bundles");
-    let (kept, gone) = (unpacked.join(&scene.name), unpacked.join("gone-meanwhile"));
     let count = || std::fs::read_dir(&kept).expect("a folder for the extension").count();
     assert_eq!(count(), 1);
     controller.kill();
@@ -70,5 +76,11 @@ async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went
     let what = "the bundles of the other one are gone";
     wait::value(what, STEP, || gone.exists(), |exists| !exists).await;
     assert_eq!(count(), 1);
+    // Settings that are as before are compared and not written again (plugin.md U86).
+    let read = || settings(plane, "get");
+    wait::value("the settings are compared", STEP, read, |read| *read > settings_read).await;
+    assert_eq!(settings(plane, "patch"), 1);
     extension.delete().await;
+    is_forgotten(&controller, &scene.name).await;
+    assert_eq!(settings(plane, "patch"), 1, "nor later");
 }

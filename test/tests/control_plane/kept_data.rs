@@ -3,11 +3,11 @@
 //!
 //! Source: applying.md 7.3.
 
-use std::fs;
-
 use futures::join;
 use olm_api::keys::policy::{ADOPT, PAUSED, UNINSTALL};
 use olm_test::prelude::*;
+
+use crate::plugin::decides_by_the_settings_that_the_controller_publishes;
 
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 /// An annotation that holds every removal.
@@ -130,12 +130,7 @@ async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
 async fn an_adopted_crd_keeps_its_objects_when_the_stuck_revision_is_deleted() {
     let bundles = [Bundle::new("1.0.0").broken()];
     let scene = Scene::shared_set("handadopted", &bundles, &chain(&["1.0.0"])).await;
-    let file = scene.folder(&bundles[0]).join("manifests/crd.yaml");
-    let manifest = fs::read_to_string(file).expect("the bundle has a CRD");
-    let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&["create", "-f", "-"], &manifest);
-    let crd = scene.package.crd();
-    plane.established(&crd);
+    let crd = scene.make_crd(&bundles[0]);
     let one = scene.make_instance(&crd, &[]);
     let extension = scene.install(json!({})).await;
     scene.annotate(ADOPT, "all");
@@ -254,12 +249,15 @@ async fn the_author_of_a_bundle_cannot_lift_the_default_of_the_administrator() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_default_is_to_delete_what_is_asked_for_and_objects_of_revisions_count() {
-    let (cluster, _controller) = cluster::started("", &["--default-uninstall-policy=Delete"]).await;
+    // The other default is about none of these but the last.
+    let flags = ["--default-uninstall-policy=Delete", "--default-upgrade-policy=Any"];
+    let (cluster, _controller) = cluster::started("", &flags).await;
     join!(
         is_kept(&cluster, "authorkeeps", "1.0.0"),
         is_kept(&cluster, "authorwillkeep", "1.1.0"),
         crds_are_retained_although_the_extension_goes_first(&cluster),
         objects_block_the_removal_of_revisions_without_an_extension(&cluster),
+        decides_by_the_settings_that_the_controller_publishes(&cluster),
     );
 }
 

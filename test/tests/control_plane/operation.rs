@@ -47,15 +47,8 @@ async fn an_extension_that_was_just_changed_is_in_progress_for_kstatus() {
     extension.delete().await;
 }
 
-// deploying.md 9.1
-#[tokio::test(flavor = "multi_thread")]
-async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
-    let (cluster, controller) = cluster::started("", &["--webhook-certificates=self-signed"]).await;
-    let bundles = [Bundle::new("1.0.0")];
-    let scene = Scene::set(cluster, "scraped", &bundles, &chain(&["1.0.0"])).await;
-    let extension = scene.installed(json!({}), "1.0.0").await;
-
-    let name = &scene.name;
+/// A scrape shows the only extension, and what led to it (deploying.md 9.1).
+pub(crate) async fn is_scraped(controller: &Controller, name: &str) {
     let of = |kind: &str, type_: &str| {
         format!("olm_{kind}_condition{{name=\"{name}\",type=\"{type_}\",status=\"True\"}} 1")
     };
@@ -81,8 +74,10 @@ async fn a_scrape_shows_what_is_installed_and_forgets_what_is_gone() {
     ] {
         assert!(text.contains(&format!("\n{name}")), "{name} in {text}");
     }
+}
 
-    extension.delete().await;
+/// A scrape forgets an extension that is gone.
+pub(crate) async fn is_forgotten(controller: &Controller, name: &str) {
     wait::until("the series are gone", SOON, || async {
         let text = controller.metrics().await;
         let left = format!("olm_clusterextension_condition{{name=\"{name}\"");

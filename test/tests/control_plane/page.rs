@@ -3,6 +3,8 @@
 use olm_test::plugin::Page;
 use olm_test::prelude::*;
 
+use crate::plans::with_secrets;
+
 /// How long a page may say that it waits.
 const SHOWN: Duration = Duration::from_mins(1);
 
@@ -27,16 +29,12 @@ fn verb(scene: &Scene, args: &[&str]) -> Value {
     plugin::answer(scene.cluster.plane, &[args, &["-o", "json"]].concat()).document()
 }
 
-// plugin.md U81
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
-    let versions = ["1.0.0", "1.1.0"];
-    let scene = Scene::shared("page", &versions).await;
-    scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+/// The page shows what the verbs say of a cluster.
+async fn the_cluster(scene: &Scene) {
     let name = &scene.name;
     let page = Page::of(scene.cluster.plane, &[]);
 
-    let status = verb(&scene, &["status", name]);
+    let status = verb(scene, &["status", name]);
     let row = &status["extensions"][0];
     let text = shown(&page, "").await;
     assert!(text.contains(&format!("/extension/{name}\">{name}</a>")), "{text}");
@@ -56,12 +54,12 @@ async fn the_page_shows_what_the_verbs_say_of_a_cluster() {
     ] {
         assert!(text.contains(&part), "{part}: {text}");
     }
-    for version in versions {
+    for version in ["1.0.0", "1.1.0"] {
         let link =
             format!("/bundle/{name}/{name}/{}\">{version}</a>", scene.package.bundle_name(version));
         assert!(text.contains(&link), "{link}: {text}");
     }
-    let text = shown(&page, "packages?q=page&installable=only").await;
+    let text = shown(&page, "packages?q=viewed&installable=only").await;
     assert!(text.contains(&format!("installed as {name}")), "{text}");
     let text = shown(&page, &format!("package/{name}/{name}")).await;
     assert!(text.contains("<svg") && text.contains(">installed"), "{text}");
@@ -89,15 +87,10 @@ fn cells(text: &str, heading: &str) -> Vec<String> {
 
 // plugin.md U81, U82
 #[tokio::test(flavor = "multi_thread")]
-async fn plan_objects_and_history_are_shown_as_far_as_they_may_be_read() {
-    let secret = |version: &str| {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "viewed-token"},
-            "stringData": {"token": format!("hidden-{version}")}})
-    };
-    let versions = ["1.0.0", "1.1.0"];
-    let bundles = versions.map(|it| Bundle::new(it).with_manifest(secret(it)));
-    let scene = Scene::shared_set("viewed", &bundles, &chain(&versions)).await;
+async fn the_page_shows_what_the_verbs_say_as_far_as_it_may_be_read() {
+    let scene = with_secrets(cluster::with_controller().await, "viewed").await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    the_cluster(&scene).await;
     scene.annotate("policy.olm.operatorframework.io/upgrade", "None");
     extension.patch_catalog(json!({"version": null})).await;
     extension.offers("1.1.0", "").await;

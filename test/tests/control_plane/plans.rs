@@ -173,27 +173,28 @@ fn plans_a_new_extension(scene: &Scene) {
     }
 }
 
-// plugin.md U36, U37
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plan_shows_what_changes_whoever_asks() {
-    // What a package gets is not known while any catalog of the cluster is not served.
-    let (cluster, _controller) = cluster::started("plans", &[]).await;
+/// Two versions of a package with a Secret.
+pub(crate) async fn with_secrets(cluster: Cluster, suffix: &str) -> Scene {
     let secret = |version: &str| {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "planned-token"},
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": format!("{suffix}-token")},
             "stringData": {"token": format!("hidden-{version}")}})
     };
     let bundles = ["1.0.0", "1.1.0"].map(|it| Bundle::new(it).with_manifest(secret(it)));
-    let scene = Scene::set(cluster, "planned", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    plans_a_new_extension(&scene);
+    Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await
+}
+
+// plugin.md U36, U37
+pub(crate) async fn a_plan_shows_what_changes_whoever_asks(scene: &Scene) {
+    plans_a_new_extension(scene);
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
-    let (text, _) = olm(&scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]).good();
+    let (text, _) = olm(scene, &["plan", &scene.name, "--to", "1.1.0", "--diff"]).good();
     assert!(text.contains("  objects   +2 ~1 -2\n"), "{text}");
     assert!(text.contains("    .stringData.token\n    -   \"(masked)\"\n"), "{text}");
     assert!(!text.contains("hidden-"), "{text}");
-    let (plan, errors) = olm(&scene, &["plan", &scene.name, "--to", "9.9.9"]).ends(1);
+    let (plan, errors) = olm(scene, &["plan", &scene.name, "--to", "9.9.9"]).ends(1);
     assert!(plan.is_empty() && errors.contains("9.9.9"), "{plan}{errors}");
     let as_page = ["plan", &scene.name, "--to", "1.1.0", "-o", "html"];
-    let (page, _) = olm(&scene, &as_page).good();
+    let (page, _) = olm(scene, &as_page).good();
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
     assert!(page.contains("<span class=\"line\">+2 ~1 -2</span>"), "{page}");
     assert!(page.contains(".stringData.token\n- &#34;(masked)&#34;"), "{page}");
@@ -207,10 +208,10 @@ async fn a_plan_shows_what_changes_whoever_asks() {
     let role = ("ClusterRole", role);
     plane.grant(&[objects::binding("planner-views", None, role, &objects::user(user))]);
     let asked = ["plan", &scene.name, "--to", "1.1.0", "-o", "json"];
-    let (_, all, _) = olm(&scene, &asked);
-    let (code, few, errors) = olm(&scene, &[&asked[..], &["--as", user]].concat());
+    let (_, all, _) = olm(scene, &asked);
+    let (code, few, errors) = olm(scene, &[&asked[..], &["--as", user]].concat());
     let package = format!("package:{}@1.1.0", scene.package.name());
-    let (_, by_package, _) = olm(&scene, &["plan", &package, "-o", "json"]);
+    let (_, by_package, _) = olm(scene, &["plan", &package, "-o", "json"]);
     assert_eq!(by_package, all, "the package stands for its extension");
     let (all, few): (Value, Value) = (
         serde_json::from_str(&all).expect("a document"),

@@ -1,36 +1,30 @@
-//! `kubectl olm graph` and `why` of an extension: with the catalogs and the installed bundle of the
-//! cluster, and as the controller is set.
+//! What the plugin says of packages and extensions with the catalogs of the cluster, and as the controller is
+//! set.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_core::settings::KEY;
 use olm_test::prelude::*;
 
+use crate::plans::{a_plan_shows_what_changes_whoever_asks, with_secrets};
+use crate::plugin_language::{VERSIONS, a_word_means_the_same_to_every_verb};
+use crate::plugin_life::what_classic_left_behind_is_carried_over;
+use crate::plugin_rbac::too_much_is_found_by_binding_also_by_that_of_a_group;
+
 const SOON: Duration = Duration::from_mins(1);
 
+/// Of its own: what a package gets is not known while any catalog of the cluster is not served.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_is_drawn_and_explained_with_what_is_installed_and_what_comes_next() {
-    let scene = Scene::shared("drawn", &["1.0.0", "1.0.1", "2.0.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
-    extension.patch_catalog(json!({"version": null})).await;
-    extension.installed("1.0.1").await;
-
-    // The next major version is held back, so no path leads to it.
-    let drawn = plugin::ask(scene.cluster.plane, &["graph", &scene.name]);
-    let rows: Vec<&str> = drawn.lines().map(str::trim).collect();
-    for row in ["\u{25cb} 2.0.0  head", "\u{25c9} 1.0.1  installed", "\u{25cb} 1.0.0", "next: none"]
-    {
-        assert!(rows.contains(&row), "{row}: {drawn}");
-    }
-    let explained = plugin::ask(scene.cluster.plane, &["why", &scene.name, "2.0.0"]);
-    for text in ["1.0.1 (installed)", "NextMajorHeld", "upgrade: Any"] {
-        assert!(explained.contains(text), "{text}: {explained}");
-    }
-
-    // The suggested way out leads there.
-    scene.annotate(olm_api::keys::policy::UPGRADE, "Any");
-    extension.installed("2.0.0").await;
-    extension.delete().await;
+async fn what_a_package_gets_is_known_where_every_catalog_is_served() {
+    let (cluster, _controller) = cluster::started("", &[]).await;
+    let words = Scene::of(cluster.clone(), "words", &VERSIONS).await;
+    let planned = with_secrets(cluster.clone(), "planned").await;
+    let spare = Scene::served(cluster.clone(), "spare", &["1.0.0"]).await;
+    let left = Scene::served(cluster, "classic", &["1.0.0"]).await;
+    a_word_means_the_same_to_every_verb(&words).await;
+    a_plan_shows_what_changes_whoever_asks(&planned).await;
+    too_much_is_found_by_binding_also_by_that_of_a_group(&spare);
+    what_classic_left_behind_is_carried_over(&left).await;
 }
 
 /// Waits until the controller has published settings with this line.
@@ -46,16 +40,11 @@ pub(crate) async fn published(cluster: &Cluster, line: &str) {
     .await;
 }
 
-// plugin.md 5, U84
-#[tokio::test(flavor = "multi_thread")]
-async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
-    let (cluster, _controller) =
-        cluster::started("settings", &["--default-upgrade-policy=Any"]).await;
+/// With `--default-upgrade-policy=Any` (plugin.md 5, U84).
+pub(crate) async fn decides_by_the_settings_that_the_controller_publishes(cluster: &Cluster) {
     let plane = cluster.plane;
-    published(&cluster, "defaultUpgradePolicy: Any").await;
-    let versions = ["1.0.0", "2.0.0"];
-    let bundles = versions.map(Bundle::new);
-    let scene = Scene::set(cluster, "settings", &bundles, &chain(&versions)).await;
+    published(cluster, "defaultUpgradePolicy: Any").await;
+    let scene = Scene::of(cluster.clone(), "settings", &["1.0.0", "2.0.0"]).await;
     let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
 
     let why = |flags: &[&str]| -> Value {
@@ -83,7 +72,7 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
     assert_eq!(why(&["--as=dana"]), as_controller);
 
     // A file goes first, and what is wrong with it is named.
-    let file = scene.folder(&bundles[0]).join("settings.yaml");
+    let file = scene.folder(&Bundle::new("1.0.0")).join("settings.yaml");
     std::fs::write(&file, "defaultUpgradePolicy: MinorOnly\n").expect("a file");
     let flag = format!("--controller-settings={}", file.display());
     assert_eq!(why(&[&flag])["selected"]["version"], "1.0.0");
@@ -95,23 +84,9 @@ async fn the_plugin_decides_by_the_settings_that_the_controller_publishes() {
     extension.delete().await;
 }
 
-// plugin.md U86
-#[tokio::test(flavor = "multi_thread")]
-async fn settings_that_are_as_before_are_not_written_again() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    let log = &plane.addresses.audit_log;
-    let asked = |verb: &str| {
-        let requests = audit::mentioning(log, CONTROLLER_CONFIG).into_iter();
-        let own = requests.filter(|it| it.user.ends_with(CONTROLLER_ACCOUNT));
-        own.filter(|it| it.resource == "configmaps" && it.verb == verb).count()
-    };
-    let mut controller = Controller::start(plane, ControllerOptions::default());
-    published(&cluster, "defaultUpgradePolicy: MinorOnly").await;
-    let before = asked("get");
-    controller.restart(plane);
-    wait::value("the settings are compared", SOON, || asked("get"), |looks| *looks > before).await;
-    // What is written is written at once.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(asked("patch"), 1);
+/// Returns how often controllers asked to read or write the settings that they publish.
+pub(crate) fn settings(plane: &ControlPlane, verb: &str) -> usize {
+    let requests = audit::mentioning(&plane.addresses.audit_log, CONTROLLER_CONFIG).into_iter();
+    let own = requests.filter(|it| it.user.ends_with(CONTROLLER_ACCOUNT));
+    own.filter(|it| it.resource == "configmaps" && it.verb == verb).count()
 }

@@ -182,30 +182,11 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
 }
 
 // plugin.md U74: what OLM Classic left behind is carried over, and no object is lost
-#[tokio::test(flavor = "multi_thread")]
-async fn what_classic_left_behind_is_carried_over() {
-    // Of its own: a catalog of another test that is not served might have the package, too.
-    let (cluster, _controller) = cluster::started("", &[]).await;
-    let mut scene = Scene::empty(cluster, "classic");
-    let bundle = Bundle::new("1.0.0");
-    scene.publish(std::slice::from_ref(&bundle), &chain(&["1.0.0"])).await;
+pub(crate) async fn what_classic_left_behind_is_carried_over(scene: &Scene) {
     scene.create_namespace();
     let (name, plane) = (scene.name.clone(), scene.cluster.plane);
-    let crd = scene.package.bundle_files(&bundle).into_values();
-    let mut crd =
-        crd.filter(|bytes| String::from_utf8_lossy(bytes).contains("CustomResourceDefinition\""));
-    let crd = String::from_utf8(crd.next().expect("a CRD")).expect("text");
-    plane.kubectl_with_input(&["create", "-f", "-"], &crd);
-    let crd = scene.package.crd();
-    plane.established(&crd);
-    let kind: Value = scene.get("crd", &crd).expect("the CRD");
-    let object = json!({"kind": kind["spec"]["names"]["kind"], "metadata": {"name": "mine", "namespace": name},
-        "apiVersion": format!("{}/{}", kind["spec"]["group"].as_str().expect("a group"),
-            kind["spec"]["versions"][0]["name"].as_str().expect("a version"))});
-    plane.create(&object);
-    let uid =
-        |scene: &Scene| scene.get(&crd, "mine").expect("it is there")["metadata"]["uid"].clone();
-    let before = uid(&scene);
+    let crd = scene.make_crd(&Bundle::new("1.0.0"));
+    let before = scene.make_instance(&crd, &[]);
 
     let csv = scene.package.bundle_name("1.0.0");
     let of = |kind: &str, spec: Value, status: Value| {
@@ -221,19 +202,19 @@ async fn what_classic_left_behind_is_carried_over() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(&file, list.to_string()).expect("it is written");
     let path = file.path().to_string_lossy().into_owned();
-    let (stream, _) = olm(&scene, &["migrate", "from-classic", "-f", &path], false).ends(1);
+    let (stream, _) = olm(scene, &["migrate", "from-classic", "-f", &path], false).ends(1);
     plane.kubectl_with_input(&["apply", "-f", "-"], &stream);
     let (wanted, account) = (format!("package:{name}@1.0.0"), format!("{name}-installer"));
     let rights = ["rbac", &wanted, "-n", &name, "--service-account", &account, "--apply", "--yes"];
-    olm(&scene, &rights, true).good();
+    olm(scene, &rights, true).good();
     let extension = Extension::named(&scene.cluster.client, &name);
     let ready = |found: &olm_api::ClusterExtension| {
         let status = found.status.as_ref();
         status.is_some_and(|status| olm_core::status::is_true(&status.conditions, "Ready"))
     };
     extension.eventually("it is ready", UNINSTALL, ready).await;
-    assert_eq!(before, uid(&scene));
-    olm(&scene, &["delete", &name, "--delete-data", "--yes"], false).good();
+    assert_eq!(before, scene.uid(&crd, "one"));
+    olm(scene, &["delete", &name, "--delete-data", "--yes"], false).good();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,15 +48,11 @@ async fn what_is_missing_is_printed_and_makes_the_extension_go_on() {
 }
 
 // plugin.md U49, U50
-#[tokio::test(flavor = "multi_thread")]
-async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
-    // What a package gets is not known while any catalog of the cluster is not served.
-    let (cluster, _controller) = cluster::started("", &[]).await;
-    let scene = Scene::served(cluster, "spare", &["1.0.0"]).await;
+pub(crate) fn too_much_is_found_by_binding_also_by_that_of_a_group(scene: &Scene) {
     scene.create_namespace();
     let wanted = format!("package:{}", scene.package.name());
     let account = ["-n", scene.name.as_str(), "--service-account", ACCOUNT];
-    let ask = |mode: &[&str]| rbac(&scene, &[&[wanted.as_str()][..], &account, mode].concat());
+    let ask = |mode: &[&str]| rbac(scene, &[&[wanted.as_str()][..], &account, mode].concat());
     ask(&["--apply", "--yes"]).good();
     let text = ask(&["--check"]).good();
     assert!(text.ends_with("has exactly the rights that the bundles need\n"), "{text}");
@@ -72,11 +68,11 @@ async fn too_much_is_found_by_binding_also_by_that_of_a_group() {
     assert_eq!(document["excess"][0]["binding"], binding);
     assert_eq!(document["excess"].as_array().map(Vec::len), Some(1));
 
-    assert_eq!(rbac(&scene, &["nosuch", "--check"]).ends(1), "");
+    assert_eq!(rbac(scene, &["nosuch", "--check"]).ends(1), "");
     let folder = scene.folder(&Bundle::new("1.0.0"));
     let folder = folder.to_string_lossy();
     let stranger = [&[&*folder][..], &account, &["--check", "--as", "jane"]].concat();
-    assert_eq!(rbac(&scene, &stranger), (Some(3), String::new()));
+    assert_eq!(rbac(scene, &stranger), (Some(3), String::new()));
 }
 
 /// A chain in which each version changes what the one before has: names, objects, kinds.

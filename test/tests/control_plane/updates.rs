@@ -80,6 +80,20 @@ async fn a_pinned_extension_shows_what_it_could_be() {
     extension.delete().await;
 }
 
+/// No path leads to a version that is held, and the way out is named.
+fn is_drawn_and_explained(scene: &Scene) {
+    let drawn = plugin::ask(scene.cluster.plane, &["graph", &scene.name]);
+    let rows: Vec<&str> = drawn.lines().map(str::trim).collect();
+    for row in ["\u{25cb} 3.0.0  head", "\u{25cb} 2.0.0", "\u{25c9} 1.0.0  installed", "next: none"]
+    {
+        assert!(rows.contains(&row), "{row}: {drawn}");
+    }
+    let explained = plugin::ask(scene.cluster.plane, &["why", &scene.name, "2.0.0"]);
+    for text in ["1.0.0 (installed)", "NextMajorHeld", "upgrade: Any"] {
+        assert!(explained.contains(text), "{text}: {explained}");
+    }
+}
+
 // decision 22
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_major_version_is_held_until_it_is_approved() {
@@ -90,6 +104,7 @@ async fn the_next_major_version_is_held_until_it_is_approved() {
     extension.shows("Ready", "True", "NextMajorHeld", text).await;
     extension.offers("2.0.0", "NextMajorHeld").await;
     assert_eq!(scene.events("NextMajorHeld").len(), 1);
+    is_drawn_and_explained(&scene);
 
     scene.annotate(APPROVE, "2.0.0");
     extension.installed("2.0.0").await;
