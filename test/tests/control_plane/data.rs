@@ -4,6 +4,8 @@
 use olm_test::package::definition;
 use olm_test::prelude::*;
 
+use crate::accounts::traffic::the_controller_and_the_garbage_collector_were_admitted;
+
 /// Longer than an uninstall waits before it relies on the garbage collector.
 const FALLBACK: Duration = Duration::from_secs(75);
 const UNINSTALL: &str = "policy.olm.operatorframework.io/uninstall";
@@ -59,6 +61,7 @@ async fn an_orphaning_deletion_keeps_everything() {
     let (scene, extension) = installed("orphan", &[Bundle::new("1.0.0")]).await;
     scene.delete("orphan");
     left_behind(&scene, &extension).await;
+    the_controller_and_the_garbage_collector_were_admitted(&scene).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,35 +3,9 @@
 use olm_test::prelude::*;
 
 use crate::data::archived;
+use crate::identity::every_write_of_a_bundle_object_was_the_accounts;
 
 const REPAIR: Duration = Duration::from_mins(1);
-
-// applying.md a1, f1
-#[tokio::test(flavor = "multi_thread")]
-async fn installs_and_removes_with_the_rights_rbac_printed() {
-    let scene = Scene::shared("plain", &["1.0.0"]).await;
-
-    let extension = scene.install(json!({})).await;
-    let installed = extension.installed("1.0.0").await;
-    assert_eq!(
-        installed.metadata.finalizers.unwrap_or_default(),
-        ["olm.operatorframework.io/cleanup-unpack-cache"]
-    );
-    let config_map =
-        scene.get("configmap", &scene.package.config_map()).expect("the ConfigMap is there");
-    let labels = &config_map["metadata"]["labels"];
-    assert_eq!(labels["olm.operatorframework.io/owner-name"], scene.name);
-    let owner = &config_map["metadata"]["ownerReferences"][0];
-    assert_eq!(owner["kind"], "ClusterObjectSet");
-    assert_eq!(owner["name"], format!("{}-1", scene.name));
-    assert_eq!(owner["controller"], true);
-    assert!(!owner["blockOwnerDeletion"].as_bool().unwrap_or(false));
-
-    extension.delete().await;
-    for (kind, name) in scene.parts() {
-        assert!(scene.get(&kind, &name).is_none(), "{kind} {name} is left");
-    }
-}
 
 /// Adds two Roles, and a binding that names one of them.
 fn bound_to(bundle: Bundle, role: &str) -> Bundle {
@@ -47,15 +21,31 @@ fn bound_to(bundle: Bundle, role: &str) -> Bundle {
     bundle.with_manifest(first).with_manifest(second).with_manifest(binding)
 }
 
-// api.md R9, T9; applying.md d5, 3.6
+/// What is installed has the mark of its extension, and its revision controls it.
+fn is_owned(scene: &Scene) {
+    let config_map =
+        scene.get("configmap", &scene.package.config_map()).expect("the ConfigMap is there");
+    let labels = &config_map["metadata"]["labels"];
+    assert_eq!(labels["olm.operatorframework.io/owner-name"], scene.name);
+    let owner = &config_map["metadata"]["ownerReferences"][0];
+    assert_eq!(owner["kind"], "ClusterObjectSet");
+    assert_eq!(owner["name"], format!("{}-1", scene.name));
+    assert_eq!(owner["controller"], true);
+    assert!(!owner["blockOwnerDeletion"].as_bool().unwrap_or(false));
+}
+
+// api.md R9, T9; applying.md a1, d5, f1, 3.6
 #[tokio::test(flavor = "multi_thread")]
-async fn upgrades_by_itself_when_the_catalog_moves() {
+async fn installs_upgrades_by_itself_and_removes_with_the_rights_rbac_printed() {
     let old = bound_to(Bundle::new("1.0.0").with_second_config_map(), "first");
     let new = bound_to(Bundle::new("1.1.0"), "second");
     let mut scene =
         Scene::shared_set("moves", std::slice::from_ref(&old), &chain(&["1.0.0"])).await;
     scene.grant(&[old.clone(), new.clone()]);
-    let extension = scene.installed(json!({"version": "1.x"}), "1.0.0").await;
+    let extension = scene.install(json!({"version": "1.x"})).await;
+    let finalizers = extension.installed("1.0.0").await.metadata.finalizers;
+    assert_eq!(finalizers.unwrap_or_default(), ["olm.operatorframework.io/cleanup-unpack-cache"]);
+    is_owned(&scene);
     let second = scene.package.second_config_map();
     assert!(scene.get("configmap", &second).is_some());
 
@@ -72,29 +62,10 @@ async fn upgrades_by_itself_when_the_catalog_moves() {
     let bound = scene.get("rolebinding", "bound").expect("the RoleBinding is there");
     assert_eq!(bound["roleRef"]["name"], "second");
     extension.delete().await;
-}
-
-// applying.md d6, d8
-#[tokio::test(flavor = "multi_thread")]
-async fn repairs_drift_and_keeps_what_the_bundle_does_not_declare() {
-    let scene = Scene::shared("drift", &["1.0.0"]).await;
-    let extension = scene.installed(json!({}), "1.0.0").await;
-
-    let name = scene.package.config_map();
-    let in_namespace = ["--namespace", &scene.name];
-    let kubectl = |args: &[&str]| {
-        let args: Vec<_> = args.iter().chain(&in_namespace).copied().collect();
-        scene.cluster.plane.kubectl(&args)
-    };
-    kubectl(&["label", "configmap", &name, "mine=stays"]);
-    kubectl(&["patch", "configmap", &name, "--type=merge", "--patch", r#"{"data":{"depth":"3"}}"#]);
-    kubectl(&["delete", "deployment", &scene.package.deployment()]);
-
-    let is_repaired = |found: &Value| found["data"]["depth"] == "10";
-    let found = scene.until("it is repaired", "configmap", &name, is_repaired).await;
-    assert_eq!(found["metadata"]["labels"]["mine"], "stays", "it is the user's");
-    scene.there("deployment", &scene.package.deployment()).await;
-    extension.delete().await;
+    for (kind, name) in scene.parts() {
+        assert!(scene.get(&kind, &name).is_none(), "{kind} {name} is left");
+    }
+    every_write_of_a_bundle_object_was_the_accounts(&scene);
 }
 
 // api.md T11; applying.md a8

@@ -7,7 +7,7 @@ mod overlays;
 mod people;
 mod reserved;
 mod sets;
-mod traffic;
+pub(crate) mod traffic;
 
 use olm_test::prelude::*;
 

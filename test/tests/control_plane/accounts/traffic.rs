@@ -6,23 +6,16 @@ use super::{Made, Person, STEP, object_set, recorded};
 
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
-// P45
-#[tokio::test(flavor = "multi_thread")]
-async fn the_controller_and_the_garbage_collector_are_admitted() {
-    let cluster = cluster::with_controller().await;
-    let plane = cluster.plane;
+/// What the controller and the garbage collector have written until an extension was orphaned and gone was
+/// admitted (P45).
+pub(crate) async fn the_controller_and_the_garbage_collector_were_admitted(scene: &Scene) {
+    let plane = scene.cluster.plane;
     // The collector has neither right: its changes are admitted because they need no right.
     let user = format!("--as={COLLECTOR}");
     for verb in ["use", "impersonate"] {
         let may = plane.try_kubectl(&["auth", "can-i", verb, "serviceaccounts", "-A", &user], "");
         assert!(may.is_err(), "the collector may {verb}: {may:?}");
     }
-    let scene = Scene::of(cluster, "policed", &["1.0.0", "1.1.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
-    extension.moves_to("1.1.0").await;
-    plane.run(&format!("delete clusterextension {} --cascade=orphan", scene.name));
-    extension.gone().await;
-
     let log = &plane.addresses.audit_log;
     let wanted = [
         (audit::CONTROLLER, "patch", "clusterextensions", ""),
