@@ -21,11 +21,11 @@ fn reviews(plane: &ControlPlane) -> BTreeMap<String, usize> {
     count
 }
 
-// deploying.md P36
-#[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_for_those_who_may_read_them() {
-    let (cluster, controller) = cluster::started("metrics", &["--components=extensions"]).await;
-    let plane = cluster.plane;
+/// Of a controller that nobody else scrapes (deploying.md P36).
+pub(crate) async fn metrics_are_for_those_who_may_read_them(
+    plane: &ControlPlane,
+    controller: &Controller,
+) {
     let before = reviews(plane);
     let began = Instant::now();
     let stranger = plane.token("default", "default");

@@ -100,17 +100,6 @@ fn leases(cluster: &Cluster, namespace: &str) -> Api<Lease> {
     Api::namespaced(cluster.client.clone(), namespace)
 }
 
-/// Starts a controller that leads with its catalogs, and returns it with the Leases of its namespace.
-async fn leader_of_catalogs(cluster: &Cluster, name: &str) -> (Controller, Api<Lease>) {
-    let namespace = place(cluster.plane, name);
-    let leases = leases(cluster, &namespace);
-    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
-    let args = ["--components=catalogs", "--leader-elect", &lease];
-    let controller = start(cluster.plane, name, &args).await;
-    held(&leases, CATALOGS, SOON, is_ours).await;
-    (controller, leases)
-}
-
 async fn spec(leases: &Api<Lease>, name: &str) -> Value {
     let lease = leases.get(name).await.expect("the Lease can be read");
     serde_json::to_value(lease.spec).expect("a Lease is JSON")
@@ -281,7 +270,7 @@ async fn a_leader_puts_a_deleted_lease_back_and_ends_when_its_name_is_gone() {
 
 // deploying.md P31
 #[tokio::test(flavor = "multi_thread")]
-async fn each_half_leads_by_itself() {
+async fn each_half_leads_by_itself_and_releases_its_lease_at_once_while_it_pulls() {
     // Of its own: once it leads, it serves every catalog of the cluster at its own address.
     let cluster = cluster::own().await;
     let plane = cluster.plane;
@@ -299,7 +288,7 @@ async fn each_half_leads_by_itself() {
         &format!("--extension-lease={namespace}/{EXTENSIONS}"),
         &format!("--catalog-lease={namespace}/{CATALOGS}"),
     ];
-    let controller = start(plane, "one-half", &args).await;
+    let mut controller = start(plane, "one-half", &args).await;
     held(&leases, EXTENSIONS, SOON, is_ours).await;
     controller.logs(WAITS).await;
     assert_eq!(spec(&leases, CATALOGS).await["holderIdentity"], "upstream");
@@ -314,6 +303,7 @@ async fn each_half_leads_by_itself() {
 
     edit(&leases, CATALOGS, json!({"holderIdentity": ""})).await;
     held(&leases, CATALOGS, SOON, is_ours).await;
+    releases_at_once_while_it_pulls(plane, &mut controller, &leases).await;
 }
 
 /// Returns the writes of the controller that the API server received since then, oldest first: what is
@@ -380,12 +370,12 @@ async fn of_two_controllers_one_acts_and_the_other_takes_over() {
     extension.delete().await;
 }
 
-// deploying.md 4.4: a registry that does not answer holds no lease.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_pulls_releases_its_lease_at_once() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
-    let (mut controller, leases) = leader_of_catalogs(&cluster, "pulling").await;
+/// A registry that does not answer holds no lease (deploying.md 4.4).
+async fn releases_at_once_while_it_pulls(
+    plane: &'static ControlPlane,
+    controller: &mut Controller,
+    leases: &Api<Lease>,
+) {
     let registry = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = registry.local_addr().expect("an address");
     let catalog = Catalog::create(plane, "pulling", &format!("{address}/silent:v1"));
@@ -393,7 +383,7 @@ async fn a_leader_that_pulls_releases_its_lease_at_once() {
     let _connection = asked.expect("it is asked").expect("a connection");
     controller.signal("TERM");
     // Less than a connection may take to be made.
-    held(&leases, CATALOGS, Duration::from_secs(10), str::is_empty).await;
+    held(leases, CATALOGS, Duration::from_secs(10), str::is_empty).await;
     assert_eq!(controller.ended(SOON).await, 0);
     catalog.merge(&json!({"metadata": {"finalizers": null}}));
     plane.kubectl(&["delete", "clustercatalog", "pulling"]);
@@ -405,7 +395,11 @@ async fn a_leader_that_pulls_releases_its_lease_at_once() {
 async fn a_leader_that_was_frozen_writes_nothing_and_ends() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let (mut controller, _) = leader_of_catalogs(&cluster, "frozen").await;
+    let namespace = place(plane, "frozen");
+    let lease = format!("--catalog-lease={namespace}/{CATALOGS}");
+    let args = ["--components=catalogs", "--leader-elect", &lease];
+    let mut controller = start(plane, "frozen", &args).await;
+    held(&leases(&cluster, &namespace), CATALOGS, SOON, is_ours).await;
     controller.signal("STOP");
     let (frozen, since) = (Instant::now(), Timestamp::now() + SENT_BEFORE);
     // An object that would be reconciled at once.

@@ -3,6 +3,8 @@
 use kube::core::{ApiResource, GroupVersionKind};
 use olm_test::prelude::*;
 
+use crate::endpoints::metrics_are_for_those_who_may_read_them;
+
 /// Until another profile holds (deploying.md P38).
 const SOON: Duration = Duration::from_mins(1);
 
@@ -29,14 +31,9 @@ fn old_client() -> reqwest::Client {
         .expect("a client")
 }
 
-// deploying.md P38
-#[tokio::test(flavor = "multi_thread")]
-async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
-    let cluster = cluster::own().await;
-    let client = cluster.client.clone();
-    choose(&client, json!({"type": "Intermediate"})).await;
-    let args = ["--components=catalogs", "--tls-profile=cluster"];
-    let mut controller = start(cluster.plane, "tls", &args).await;
+/// Another profile of the cluster holds for new connections at once (deploying.md P38).
+async fn another_profile_is_taken(cluster: &Cluster, controller: &Controller) {
+    let client = &cluster.client;
     let listening = controller.listening();
     let urls = ["catalogs", "metrics"].map(|name| {
         let address = listening[name].as_str().unwrap_or_default();
@@ -50,7 +47,7 @@ async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
         answer.bytes().await.expect("the answer ends");
     }
 
-    choose(&client, json!({"type": "Modern"})).await;
+    choose(client, json!({"type": "Modern"})).await;
     for url in &urls {
         wait::until(&format!("{url} refuses TLS 1.2"), SOON, || async {
             match old_client().get(url).send().await {
@@ -69,7 +66,7 @@ async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
 
     // What is not supported is left out; none of TLS 1.2 is left, and one warning says so.
     let custom = json!({"minTLSVersion": "VersionTLS11", "ciphers": ["DES-CBC3-SHA"]});
-    choose(&client, json!({"type": "Custom", "custom": custom})).await;
+    choose(client, json!({"type": "Custom", "custom": custom})).await;
     let note = "not supported are TLSv1.1, DES-CBC3-SHA; TLS 1.3 alone is offered";
     controller.logs(note).await;
     assert_eq!(controller.log().matches(note).count(), 1);
@@ -80,5 +77,15 @@ async fn another_profile_of_the_cluster_holds_for_new_connections_at_once() {
         answer.map(drop).map_err(|error| format!("{error:?}"))
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_served_is_for_those_who_may_read_it_by_the_profile_of_the_cluster() {
+    let cluster = cluster::own().await;
+    choose(&cluster.client, json!({"type": "Intermediate"})).await;
+    let args = ["--components=catalogs", "--tls-profile=cluster"];
+    let mut controller = start(cluster.plane, "tls", &args).await;
+    metrics_are_for_those_who_may_read_them(cluster.plane, &controller).await;
+    another_profile_is_taken(&cluster, &controller).await;
     assert_eq!(controller.exit_code(), None, "it was never restarted");
 }
