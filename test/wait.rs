@@ -13,7 +13,7 @@ use tokio::time::timeout;
 /// The shortest and the longest time between two looks; between them, a part of what has passed, so
 /// that what is measured with it is right to a tenth. A look that takes long is repeated after as
 /// long again: a process a look would take a whole processor.
-const POLL: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
+const POLL: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];
 const PART: u32 = 10;
 /// An object is read again when its watch has been silent for so long, or has ended.
 const SILENCE: Duration = Duration::from_secs(3);
