@@ -4,6 +4,7 @@
 mod accounts;
 mod additions;
 mod admission;
+mod agreement;
 mod approval;
 mod backup;
 mod bad_input;
@@ -58,7 +59,6 @@ mod render;
 mod replicas;
 mod rights;
 mod rollback;
-mod same_decision;
 mod scale;
 mod secrecy;
 mod serving;
@@ -68,7 +68,6 @@ mod takeover;
 mod tenants;
 mod tls;
 mod unavailable;
-
 mod updates;
 mod walkthrough;
 mod webhooks;

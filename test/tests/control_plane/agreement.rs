@@ -1,7 +1,7 @@
 //! The plugin says what the controller does: asked while the controller stands still, and compared
 //! with what it then does; and what is said where the two differ, or where another controller runs.
 //!
-//! Source: plugin.md 5.
+//! Source: plugin.md 5. The first of the longest tests, so that the others run meanwhile.
 
 use std::slice;
 
