@@ -43,9 +43,8 @@ impl Catalog {
 
     /// Merges a change into its status.
     pub fn set_status(&self, status: &Value) {
-        let patch = json!({"status": status}).to_string();
-        let what = ["patch", "clustercatalog", &self.name, "--subresource=status"];
-        self.plane.kubectl(&[&what[..], &["--type=merge", "-p", &patch]].concat());
+        let (name, change) = (format!("{}/status", self.name), json!({"status": status}));
+        self.plane.requests().merge("clustercatalog", "", &name, &change);
     }
 
     /// Has it take another image.

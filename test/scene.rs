@@ -85,6 +85,20 @@ impl Scene {
         Self::set(cluster::with_controller().await, suffix, bundles, entries).await
     }
 
+    /// A package of bundles, each of which replaces the one before; the first is asked for by its version, and
+    /// installed.
+    pub async fn first(cluster: Cluster, suffix: &str, bundles: &[Bundle]) -> (Self, Extension) {
+        let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
+        let scene = Self::set(cluster, suffix, bundles, &chain(&versions)).await;
+        let extension = scene.installed(json!({"version": versions[0]}), versions[0]).await;
+        (scene, extension)
+    }
+
+    /// The same on the control plane that tests share, with its controller.
+    pub async fn shared_first(suffix: &str, bundles: &[Bundle]) -> (Self, Extension) {
+        Self::first(cluster::with_controller().await, suffix, bundles).await
+    }
+
     /// Returns a scene without any objects.
     pub fn empty(cluster: Cluster, suffix: &str) -> Self {
         let package = Package::new(suffix);

@@ -258,21 +258,20 @@ async fn operators_of_classic_move_and_come_back_and_nothing_restarts() {
 
     // What cannot go keeps what it needs, though both were asked for.
     let csv = all.package.bundle_name("1.0.0");
-    let patch = |part: &[&str], change: &Value| {
-        let change = change.to_string();
-        let args = ["patch", "clusterserviceversion", &csv, "-n", &all.name];
-        plane.kubectl(&[&args[..], part, &["--type=merge", "-p", &change]].concat())
+    let patch = |part: &str, change: &Value| {
+        let csvs = "clusterserviceversions.operators.coreos.com";
+        plane.requests().merge(csvs, &all.name, &format!("{csv}{part}"), change);
     };
     let needs = |apis: Value| json!({"spec": {"customresourcedefinitions": {"required": apis}}});
-    patch(&["--subresource=status"], &json!({"status": {"phase": "Failed"}}));
-    patch(&[], &needs(json!([{"name": own.package.crd()}])));
+    patch("/status", &json!({"status": {"phase": "Failed"}}));
+    patch("", &needs(json!([{"name": own.package.crd()}])));
     let (text, _) = plugin::answer(plane, &args).ends(1);
     for verdict in [&own, &all].map(|it| format!("{0}/{0}: not ready", it.name)) {
         assert!(text.contains(&verdict), "{text}");
     }
     assert!(text.contains(&format!("needs {}", own.package.crd())), "{text}");
-    patch(&[], &needs(Value::Null));
-    patch(&["--subresource=status"], &json!({"status": {"phase": "Succeeded"}}));
+    patch("", &needs(Value::Null));
+    patch("/status", &json!({"status": {"phase": "Succeeded"}}));
 
     killed(plane, &args).await;
     to_extensions(plane, &args);
@@ -286,9 +285,8 @@ async fn operators_of_classic_move_and_come_back_and_nothing_restarts() {
     assert_eq!(version(), "1.0.0");
     to_extensions(plane, &[&apply(&[&own.name], &backup, &ca)[..], &["--follow"]].concat());
     assert_eq!(version(), Value::Null);
-    let pin = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}}).to_string();
-    let pin = ["patch", "clusterextension", &own.name, "--type=merge", "-p", &pin];
-    plane.kubectl(&pin);
+    let pin = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
+    plane.requests().merge("clusterextension", "", &own.name, &pin);
     to_extensions(plane, &[&apply(&[&own.name], &backup, &ca)[..], &["--follow"]].concat());
     assert_eq!(version(), Value::Null, "as somebody else has pinned it");
     moved(&operators[0], &before[0]).await;

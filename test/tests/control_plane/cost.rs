@@ -70,8 +70,8 @@ async fn an_install_asks_nothing_about_the_others() {
     println!("{} requests without Events, {steps} writes of others", own.len());
     assert!(own.len() <= LIMIT + 3 * steps.saturating_sub(STEPS), "{} requests", own.len());
     // The watches have brought what an upgrade might break.
-    let scene = Scene::of(cluster.clone(), "costmoves", &["1.0.0", "1.1.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (_scene, extension) =
+        Scene::first(cluster.clone(), "costmoves", &["1.0.0", "1.1.0"].map(Bundle::new)).await;
     settles(log).await;
     let before = requests(log).len();
     extension.moves_to("1.1.0").await;

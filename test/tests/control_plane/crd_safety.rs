@@ -51,9 +51,7 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
         bundle("1.1.0", suffix, Some(10)),
         bundle("1.2.0", suffix, Some(5)),
     ];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first(suffix, &bundles).await;
 
     let object = json!({"apiVersion": format!("{suffix}.example.com/v1"), "kind": "Float",
         "metadata": {"name": "deep", "namespace": scene.name}, "spec": {"depth": 9}});
@@ -139,10 +137,8 @@ async fn another_account_maintains_what_is_installed_while_an_update_is_held_or_
         bundle("1.1.0", suffix, Some(10)),
         bundle("1.2.0", suffix, None),
     ];
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
+    let (scene, extension) = Scene::shared_first(suffix, &bundles).await;
     let (name, plane) = (scene.name.clone(), scene.cluster.plane);
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     let held = "maximum constraint added when there was none previously : 10";
     extension.shows("Progressing", "True", "Retrying", held).await;

@@ -64,10 +64,8 @@ pub(crate) fn apply_secret(plane: &ControlPlane, namespace: &str, name: &str, do
 
 /// Makes these the `imagePullSecrets` of the controller's account.
 pub(crate) fn link(plane: &ControlPlane, names: &Value) {
-    let patch = json!({"imagePullSecrets": names}).to_string();
-    let account = ["patch", "serviceaccount", CONTROLLER_ACCOUNT];
-    let scope = ["--namespace", SYSTEM_NAMESPACE, "--type=merge", "-p", &patch];
-    plane.kubectl(&[account.as_slice(), &scope].concat());
+    let change = json!({"imagePullSecrets": names});
+    plane.requests().merge("serviceaccount", SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT, &change);
 }
 
 /// Lets the controller read one Secret of a namespace by its name, as an administrator would.

@@ -13,9 +13,7 @@ const FINALIZER: &str = "example.com/served-by-the-operator";
 
 /// Installs 1.0.0 of a package and makes an instance of its CRD.
 async fn installed(suffix: &str, bundles: &[Bundle]) -> (Scene, Extension) {
-    let versions: Vec<&str> = bundles.iter().map(|one| one.version.as_str()).collect();
-    let scene = Scene::shared_set(suffix, bundles, &chain(&versions)).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first(suffix, bundles).await;
     scene.make_instance(&scene.package.crd(), &[]);
     (scene, extension)
 }
@@ -108,8 +106,8 @@ fn forget_to_orphan(scene: &Scene, kind: &str, name: &str) {
     let found = scene.get(kind, name).expect("it is there");
     let finalizers = found["metadata"]["finalizers"].as_array().expect("a list");
     let rest: Vec<_> = finalizers.iter().filter(|it| *it != "orphan").collect();
-    let patch = json!({"metadata": {"finalizers": rest}}).to_string();
-    scene.cluster.plane.kubectl(&["patch", kind, name, "--type=merge", "-p", &patch]);
+    let change = json!({"metadata": {"finalizers": rest}});
+    scene.cluster.plane.requests().merge(kind, "", name, &change);
 }
 
 // ours: a garbage collector that does not know our kinds yet takes its finalizers off and lets go

@@ -45,8 +45,7 @@ async fn converted_by_nobody(cluster: Cluster, suffix: &str, object: bool) -> (S
         Bundle::new("1.1.0").with_manifest(after),
         Bundle::new("1.2.0"),
     ];
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::first(cluster, suffix, &bundles).await;
     if object {
         let one = json!({"apiVersion": format!("{}/v1", group(suffix)), "kind": "Float",
             "metadata": {"name": "one", "namespace": scene.name}});

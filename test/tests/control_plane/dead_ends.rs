@@ -29,9 +29,7 @@ async fn nothing_is_left(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken(), Bundle::new("1.2.0")];
-    let scene =
-        Scene::shared_set("handrolling", &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first("handrolling", &bundles).await;
     let crd = scene.package.crd();
     let one = scene.make_instance(&crd, &[]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
@@ -51,7 +49,7 @@ async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
-    let (scene, extension) = rolling_out("handback", &bundles, &["1.0.0", "1.1.0"]).await;
+    let (scene, extension) = rolling_out("handback", &bundles).await;
     extension.patch_catalog(json!({"version": "1.0.0"})).await;
     scene.delete_revision(2);
     extension.installed("1.0.0").await;
@@ -84,7 +82,7 @@ async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
 
 /// An extension with its only version installed.
 async fn one_installed(suffix: &str) -> (Scene, Extension) {
-    let scene = Scene::shared_set(suffix, &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let scene = Scene::shared(suffix, &["1.0.0"]).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
     (scene, extension)
 }
@@ -97,20 +95,19 @@ async fn between_two_versions(suffix: &str) -> (Scene, Extension) {
         Bundle::new("1.1.0").broken(),
         Bundle::new("1.2.0"),
     ];
-    rolling_out(suffix, &bundles, &["1.0.0", "1.1.0", "1.2.0"]).await
+    rolling_out(suffix, &bundles).await
 }
 
 /// An extension with 1.0.0 installed that is asked for 1.1.0.
-async fn updating(suffix: &str, bundles: &[Bundle], versions: &[&str]) -> (Scene, Extension) {
-    let scene = Scene::shared_set(suffix, bundles, &chain(versions)).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+async fn updating(suffix: &str, bundles: &[Bundle]) -> (Scene, Extension) {
+    let (scene, extension) = Scene::shared_first(suffix, bundles).await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     (scene, extension)
 }
 
 /// The same once 1.1.0 is being rolled out, which does not become ready.
-async fn rolling_out(suffix: &str, bundles: &[Bundle], versions: &[&str]) -> (Scene, Extension) {
-    let (scene, extension) = updating(suffix, bundles, versions).await;
+async fn rolling_out(suffix: &str, bundles: &[Bundle]) -> (Scene, Extension) {
+    let (scene, extension) = updating(suffix, bundles).await;
     extension.shows("Progressing", "True", "RollingOut", "1.1.0").await;
     (scene, extension)
 }
@@ -236,7 +233,7 @@ fn set_owners(scene: &Scene, name: &str, owners: &Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settled_revision_owns_its_content_and_alone_what_it_installed() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let (scene, extension) = updating("ownerless", &bundles, &["1.0.0", "1.1.0"]).await;
+    let (scene, extension) = updating("ownerless", &bundles).await;
     extension.installed("1.1.0").await;
     archived(&scene, 1).await;
     let (old, new) = (scene.revision(1), scene.revision(2));
@@ -341,8 +338,7 @@ async fn installed_never_falters_through_ten_upgrades() {
     let versions: Vec<String> = (0..=10).map(|minor| format!("1.{minor}.0")).collect();
     let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
     let bundles: Vec<Bundle> = versions.iter().map(|version| Bundle::new(version)).collect();
-    let scene = Scene::shared_set("tenupgrades", &bundles, &chain(&versions)).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first("tenupgrades", &bundles).await;
     let life = Life::watch(&extension, &scene).await;
     for version in &versions[1..] {
         extension.moves_to(version).await;
@@ -423,7 +419,7 @@ async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_whose_kind_is_taken_names_the_crd_that_has_it() {
-    let scene = Scene::shared_set("taken", &[Bundle::new("1.0.0")], &chain(&["1.0.0"])).await;
+    let scene = Scene::shared("taken", &["1.0.0"]).await;
     let (crd, plane) = (scene.package.crd(), scene.cluster.plane);
     let (_, group) = crd.split_once('.').expect("a group");
     let other = format!("floats.{group}");

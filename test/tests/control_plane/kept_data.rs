@@ -148,8 +148,7 @@ async fn a_crd_that_a_stuck_upgrade_brings_keeps_its_objects() {
     let crd = "buoys.new.handupgrade.example.com";
     let manifest = Package::new("handupgrade").further_crd("new");
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken().with_manifest(manifest)];
-    let scene = Scene::shared_set("handupgrade", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first("handupgrade", &bundles).await;
     let old = scene.make_instance(&scene.package.crd(), &[]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     applied(&scene, 2).await;
@@ -267,8 +266,7 @@ async fn is_kept(cluster: &Cluster, name: &str, asking: &str) {
         let asks = bundle.version == asking;
         if asks { bundle.with_uninstall_policy("RetainCRDs") } else { bundle }
     });
-    let scene = Scene::set(cluster.clone(), name, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::first(cluster.clone(), name, &bundles).await;
     let crd = scene.package.crd();
     let one = scene.make_instance(&crd, &[]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;

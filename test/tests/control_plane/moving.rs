@@ -333,9 +333,9 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
             [owner("ClusterExtension", &format!("{KEYS}/v1"), "older", &older)]}})],
     );
     left.release((1, "deployed"), "1.0.0", objects);
-    let edit = json!({"data": {"depth": "edited by hand"}}).to_string();
     let settings = left.scene.package.config_map();
-    plane.kubectl(&["patch", "configmap", &settings, "-n", name, "--type=merge", "-p", &edit]);
+    let edit = json!({"data": {"depth": "edited by hand"}});
+    plane.requests().merge("configmap", name, &settings, &edit);
     let mut want: Vec<String> = [
         "nobody: names no service account",
         "absent: service account faults/gone does not exist",
@@ -375,10 +375,7 @@ async fn what_stands_in_the_way_of_a_take_over_is_found_and_nothing_is_written()
     assert_eq!(before, versions(), "nothing is written");
     // Whoever may not read the releases is told that, and not that all is well.
     from_upstream(plane, &["--as=nobody"]).ends(3);
-    let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
-    let broken = r#"{"data":{"chunk":"eA=="}}"#;
-    let args = ["patch", "secret", &index, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", broken];
-    plane.kubectl(&args);
+    let index = left.damage_release();
     let (_, text, _) = from_upstream(plane, &[]);
     let why = format!("{}: Helm release in Secret {index}: not gzip", left.scene.name);
     assert!(text.contains(&why), "{text}");

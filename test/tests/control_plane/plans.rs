@@ -34,9 +34,8 @@ async fn what_is_applied_is_what_was_approved() {
     let (one, two) = (Bundle::new("1.0.0"), Bundle::new("1.1.0"));
     let other = Bundle::new("1.1.0").with_second_config_map();
     let bundles = [one.clone(), two.clone()];
-    let mut scene = Scene::shared_set("approved", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let (mut scene, extension) = Scene::shared_first("approved", &bundles).await;
     let name = scene.name.clone();
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     scene.annotate(UPGRADE, "None");
     extension.patch_catalog(json!({"version": null})).await;
     extension.offers("1.1.0", "").await;
@@ -87,8 +86,7 @@ async fn what_is_applied_is_what_was_approved() {
 async fn more_rights_wait_for_the_approval_of_their_plan() {
     let role = objects::reader("increased-reader", "secrets");
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").with_manifest(role)];
-    let scene = Scene::shared_set("increased", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first("increased", &bundles).await;
     scene.annotate(INCREASE, "RequireApproval");
     extension.patch_catalog(json!({"version": null})).await;
     extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
@@ -111,8 +109,8 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
 async fn an_update_from_another_catalog_is_told_and_can_be_held() {
     let cluster = cluster::with_controller().await;
     let client = cluster.client.clone();
-    let scene = Scene::of(cluster, "catalogmoved", &["1.0.0", "1.1.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) =
+        Scene::first(cluster, "catalogmoved", &["1.0.0", "1.1.0"].map(Bundle::new)).await;
     let catalog = scene.get("clustercatalog", &scene.name).expect("it is served");
     let image = catalog["spec"]["source"]["image"]["ref"].as_str();
     let other = format!("{}-other", scene.name);

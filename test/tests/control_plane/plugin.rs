@@ -44,8 +44,8 @@ pub(crate) async fn published(cluster: &Cluster, line: &str) {
 pub(crate) async fn decides_by_the_settings_that_the_controller_publishes(cluster: &Cluster) {
     let plane = cluster.plane;
     published(cluster, "defaultUpgradePolicy: Any").await;
-    let scene = Scene::of(cluster.clone(), "settings", &["1.0.0", "2.0.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) =
+        Scene::first(cluster.clone(), "settings", &["1.0.0", "2.0.0"].map(Bundle::new)).await;
 
     let why = |flags: &[&str]| -> Value {
         let question = ["why", &scene.name, "--version=>=1.0.0", "--output=json"];

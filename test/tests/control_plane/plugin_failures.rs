@@ -192,8 +192,7 @@ fn every_verb_is_here_or_asks_no_cluster() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
-    let scene = Scene::shared_set("sentences", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::shared_first("sentences", &bundles).await;
     let plane = scene.cluster.plane;
     let bundle = scene.folder(&bundles[1]);
     let bundle = bundle.to_string_lossy().into_owned();

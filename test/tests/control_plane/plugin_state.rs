@@ -44,11 +44,10 @@ async fn watched(scene: &Scene) {
 /// Changes objects by hand, and looks at the tree.
 fn drifted(scene: &Scene) {
     let (plane, name) = (scene.cluster.plane, &scene.name);
-    let edit = json!({"data": {"depth": "edited by hand"}}).to_string();
     let settings = scene.package.config_map();
-    plane.kubectl(&["patch", "configmap", &settings, "-n", name, "--type=merge", "-p", &edit]);
-    let token = json!({"data": {"token": "b3RoZXI="}}).to_string();
-    plane.kubectl(&["patch", "secret", "hidden", "-n", name, "--type=merge", "-p", &token]);
+    let edit = json!({"data": {"depth": "edited by hand"}});
+    plane.requests().merge("configmap", name, &settings, &edit);
+    plane.requests().merge("secret", name, "hidden", &json!({"data": {"token": "b3RoZXI="}}));
     let (_, text, _) = plugin::answer(plane, &["status", name, "-o", "tree"]);
     assert!(row(&text, &settings).contains("changed: .data.depth"), "{text}");
     assert!(row(&text, "Secret.v1 ").contains("changed: .data.token"), "{text}");
@@ -182,12 +181,9 @@ async fn images_are_asked_for_through_mirrors_with_the_credentials_of_this_machi
 // plugin.md U59
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_says_what_runs_and_moves_only_to_what_is_offered_by_that_digest() {
-    let cluster = cluster::with_controller().await;
-    let plane = cluster.plane;
-    let versions = ["1.0.0", "1.1.0"];
-    let scene =
-        Scene::set(cluster.clone(), "locked", &versions.map(Bundle::new), &chain(&versions)).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let bundles = ["1.0.0", "1.1.0"].map(Bundle::new);
+    let (scene, extension) = Scene::shared_first("locked", &bundles).await;
+    let plane = scene.cluster.plane;
     let name = &scene.name;
     let ca = plane.addresses.controller_ca.to_string_lossy().into_owned();
     let lock =

@@ -69,9 +69,7 @@ async fn extensions_outlive_an_upgrade_of_the_controller_and_the_way_back() {
     };
     let mut controllers = earlier.run().await;
     let bundles = ["1.0.0", "1.1.0", "1.2.0"].map(Bundle::new);
-    let entries = chain(&["1.0.0", "1.1.0", "1.2.0"]);
-    let scene = Scene::set(cluster, "outliving", &bundles, &entries).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::first(cluster, "outliving", &bundles).await;
     let crd = scene.package.crd();
     scene.make_instance(&crd, &[]);
     for (build, next) in [(&this, "1.1.0"), (&earlier, "1.2.0")] {

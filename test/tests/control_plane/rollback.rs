@@ -138,9 +138,8 @@ async fn stays_looked_after(scene: &Scene, revision: &ClusterObjectSet) {
 async fn a_step_back_to_more_rights_waits_for_the_approval_of_its_plan() {
     let role = objects::reader("regained-reader", "secrets");
     let bundles = [Bundle::new("1.0.0").with_manifest(role), Bundle::new("1.1.0")];
-    let scene = Scene::shared_set("regained", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let (scene, extension) = Scene::shared_first("regained", &bundles).await;
     let name = scene.name.clone();
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
     extension.patch_catalog(json!({"version": null})).await;
     extension.installed("1.1.0").await;
     scene.gone("clusterrole", "regained-reader").await;
@@ -286,8 +285,7 @@ async fn a_roll_out_that_fails_is_taken_back_once() {
     let cluster = cluster::new().await;
     cluster.plane.allow_short_deadlines();
     let _controller = start(cluster.plane, "reverted", &[]).await;
-    let scene = Scene::set(cluster, "reverted", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::first(cluster, "reverted", &bundles).await;
     scene.annotate(ON_FAILURE, "Rollback");
     extension.patch_spec(json!({"progressDeadlineMinutes": 1})).await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
@@ -337,8 +335,7 @@ async fn a_changed_spec_is_followed_where_a_roll_out_cannot_be_taken_back() {
     let cluster = cluster::new().await;
     cluster.plane.allow_short_deadlines();
     let _controller = start(cluster.plane, suffix, &[]).await;
-    let scene = Scene::set(cluster, suffix, &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) = Scene::first(cluster, suffix, &bundles).await;
     scene.annotate(ON_FAILURE, "Rollback");
     extension.patch_spec(json!({"progressDeadlineMinutes": 1})).await;
     let group = format!("{suffix}.example.com");

@@ -70,8 +70,7 @@ async fn a_release_that_is_withdrawn_gives_way_to_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollout_goes_on_when_a_version_is_asked_for_that_does_not_follow_yet() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken(), Bundle::new("1.2.0")];
-    let scene = Scene::shared_set("early", &bundles, &chain(&["1.0.0", "1.1.0", "1.2.0"])).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (_scene, extension) = Scene::shared_first("early", &bundles).await;
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     rolls_out(&extension, "1.1.0").await;
     extension.patch_catalog(json!({"version": "1.2.0"})).await;

@@ -173,11 +173,24 @@ impl Left {
 
     /// Deletes the extension as the user of an upstream that no longer runs.
     fn delete_as_upstreams(&self) {
-        let (plane, name) = (self.scene.cluster.plane, &self.scene.name);
         let ours = json!({"metadata": {"finalizers": [format!("{KEYS}/cleanup-unpack-cache")]}});
-        let merge = ours.to_string();
-        plane.kubectl(&["patch", "clusterextension", name, "--type=merge", "-p", &merge]);
-        plane.kubectl(&["delete", "clusterextension", name, "--wait=false"]);
+        self.merge("", &ours);
+        self.scene.delete("background");
+    }
+
+    /// Merges a change into the extension, or a part of it.
+    fn merge(&self, part: &str, change: &Value) {
+        let (requests, name) = (self.scene.cluster.plane.requests(), &self.scene.name);
+        requests.merge("clusterextension", "", &format!("{name}{part}"), change);
+    }
+
+    /// Damages the first release, and returns the name of its Secret.
+    pub(crate) fn damage_release(&self) -> String {
+        let index = format!("sh.helm.release.v1.{}.v1", self.scene.name);
+        let broken = json!({"data": {"chunk": "eA=="}});
+        let requests = self.scene.cluster.plane.requests();
+        requests.merge("secret", SYSTEM_NAMESPACE, &index, &broken);
+        index
     }
 
     /// Says whether the first revision is what Helm installed.
@@ -378,8 +391,7 @@ async fn what_helm_installed_does_not_go_with_its_data_before_it_is_taken_over(s
     let (plane, name) = (left.scene.cluster.plane, left.scene.name.clone());
     let installed =
         json!({"status": {"install": {"bundle": {"name": "p.v1", "version": "1.0.0"}}}});
-    let as_upstream = ["patch", "clusterextension", &name, "--subresource=status", "--type=merge"];
-    plane.kubectl(&[&as_upstream[..], &["-p", &installed.to_string()]].concat());
+    left.merge("/status", &installed);
     let foreground = ["delete", "clusterextension", &name, "--cascade=foreground", "--wait=false"];
     let refused = plane.try_kubectl(&foreground, "").expect_err("all would go at once");
     assert!(refused.contains("no revision has its objects"), "{refused}");
@@ -446,19 +458,13 @@ async fn what_revisions_of_an_earlier_release_hold_does_not_go_with_its_data(sta
 // ours: a release that cannot be read stops this extension, is named, and nothing is installed over it
 async fn a_release_that_cannot_be_read_is_named(stage: &Arc<Stage>) {
     let left = Left::helmed(stage, "helmbroken", &[Bundle::new("1.0.0")], "deployed").await;
-    let plane = left.scene.cluster.plane;
-    let index = format!("sh.helm.release.v1.{}.v1", left.scene.name);
-    let broken = r#"{"data":{"chunk":"eA=="}}"#;
-    let args = ["patch", "secret", &index, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", broken];
-    plane.kubectl(&args);
+    let index = left.damage_release();
     // As upstream has left it.
     let bundle = json!({"name": left.scene.package.bundle_name("1.0.0"), "version": "1.0.0"});
     let status = json!({"status": {"install": {"bundle": bundle}, "conditions": [
         {"type": "Installed", "status": "True", "reason": "Succeeded", "message": "Installed bundle",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-    let (name, status) = (&left.scene.name, status.to_string());
-    let args = ["clusterextension", name, "--subresource=status", "--type=merge", "-p", &status];
-    plane.kubectl(&[&["patch"], &args[..]].concat());
+    left.merge("/status", &status);
     left.stage.returns().await;
     let text =
         format!("taking over the installed objects: Helm release in Secret {index}: not gzip");
@@ -478,9 +484,8 @@ async fn what_nobody_controls_is_taken_over_on_request(stage: &Arc<Stage>) {
     let second = left.scene.package.second_config_map();
     let namespace = left.scene.name.clone();
     let controlled_by = |owners: &Value| {
-        let merge = json!({"metadata": {"ownerReferences": owners}}).to_string();
-        let patch = ["patch", "configmap", &second, "-n", &namespace, "--type=merge", "-p", &merge];
-        plane.kubectl(&patch);
+        let change = json!({"metadata": {"ownerReferences": owners}});
+        plane.requests().merge("configmap", &namespace, &second, &change);
     };
     let installer = left.scene.get("serviceaccount", "installer").expect("it is there");
     controlled_by(&json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "installer",

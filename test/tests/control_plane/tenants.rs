@@ -15,9 +15,7 @@ const POLICY: &str = "clusterobjectset-serviceaccount-use";
 
 /// Two versions of a package, of which the first is installed.
 async fn installed(cluster: cluster::Cluster, suffix: &str) -> (Scene, Extension) {
-    let scene = Scene::of(cluster, suffix, &["1.0.0", "1.1.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
-    (scene, extension)
+    Scene::first(cluster, suffix, &["1.0.0", "1.1.0"].map(Bundle::new)).await
 }
 
 /// A user who may make sets and use the account of a namespace of the same name, which may write

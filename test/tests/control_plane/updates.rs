@@ -97,8 +97,8 @@ fn is_drawn_and_explained(scene: &Scene) {
 // decision 22
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_major_version_is_held_until_it_is_approved() {
-    let scene = Scene::shared("major", &["1.0.0", "2.0.0", "3.0.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) =
+        Scene::shared_first("major", &["1.0.0", "2.0.0", "3.0.0"].map(Bundle::new)).await;
     extension.patch_catalog(json!({"version": null})).await;
     let text = "2.0.0 is available and held, because it is a new major version";
     extension.shows("Ready", "True", "NextMajorHeld", text).await;
@@ -122,8 +122,8 @@ async fn the_next_major_version_is_held_until_it_is_approved() {
 // applying.md j5
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
-    let scene = Scene::shared("paused", &["1.0.0", "1.1.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) =
+        Scene::shared_first("paused", &["1.0.0", "1.1.0"].map(Bundle::new)).await;
     scene.annotate(PAUSED, "true");
     extension.shows("Paused", "True", "Paused", "nothing is applied until annotation").await;
     extension.shows("Ready", "True", "Paused", "nothing is applied until annotation").await;
@@ -147,8 +147,8 @@ async fn a_paused_extension_is_left_alone_and_goes_on_afterwards() {
 // applying.md 10
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_waits_until_its_window_opens() {
-    let scene = Scene::shared("window", &["1.0.0", "1.1.0"]).await;
-    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let (scene, extension) =
+        Scene::shared_first("window", &["1.0.0", "1.1.0"].map(Bundle::new)).await;
     let later = |seconds: i64| Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
     let window = |opens: Timestamp| {
         let closes = opens + jiff::SignedDuration::from_hours(2);

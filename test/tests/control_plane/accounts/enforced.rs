@@ -26,12 +26,9 @@ impl Breach {
     fn make(&self, cluster: &Cluster) {
         let plane = cluster.plane;
         match &self.change {
-            Some(change) => {
-                let change = change.to_string();
-                plane.kubectl(&["patch", self.kind, self.policy, "--type=merge", "-p", &change])
-            }
-            None => plane.kubectl(&["delete", self.kind, self.policy]),
-        };
+            Some(change) => plane.requests().merge(self.kind, "", self.policy, change),
+            None => drop(plane.kubectl(&["delete", self.kind, self.policy])),
+        }
     }
 
     /// Applies the policies as they are shipped; a changed one is deleted first, because the API

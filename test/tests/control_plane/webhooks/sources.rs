@@ -45,13 +45,11 @@ impl Hooked {
         let certificate = self.scene.package.certificate();
         let issuer = self.issuer();
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        let ready = ready.to_string();
         for (kind, name) in [("issuer", issuer), ("certificate", certificate)] {
             self.scene.there(kind, &name).await;
-            let namespace = ["--namespace", &self.scene.name];
-            let patch = ["--subresource=status", "--type=merge", "--patch", &ready];
-            let args = [&["patch", kind, &name], &namespace[..], &patch].concat();
-            self.scene.cluster.plane.kubectl(&args);
+            let (requests, status) =
+                (self.scene.cluster.plane.requests(), format!("{name}/status"));
+            requests.merge(kind, &self.scene.name, &status, &ready);
         }
     }
 
