@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use olm_test::cluster::scraping;
 use olm_test::prelude::*;
 
-const SCRAPES: usize = 100;
+const SCRAPES: usize = 30;
 /// As Prometheus never does, and within the connections from one address.
 const AT_ONCE: usize = 16;
 const LOGGED: Duration = Duration::from_secs(30);

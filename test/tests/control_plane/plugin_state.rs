@@ -258,7 +258,7 @@ async fn refused_without_conversion(plane: &ControlPlane, mut dead: Value) {
 // plugin.md U54
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
-    const OBJECTS: usize = 300;
+    const OBJECTS: usize = 60;
     let cluster = cluster::shared().await;
     let plane = cluster.plane;
     let definition = definition("Kettle", "migrate.example.com");

@@ -4,12 +4,12 @@ use olm_api::keys::policy::{APPROVE, PAUSED, UPDATE_WINDOW as WINDOW, UPGRADE};
 use olm_core::status::is_true;
 use olm_test::prelude::*;
 
-/// Many more catalogs than the plugin asks for at the same time.
-const CROWD: usize = 20;
+/// More catalogs than the plugin asks for at the same time.
+const CROWD: usize = 8;
 /// A crowd is served one after the other.
 const SERVED: Duration = Duration::from_mins(3);
 
-/// Makes many more catalogs of the image of `scene`, which come before its own, and waits until they
+/// Makes more catalogs of the image of `scene`, which come before its own, and waits until they
 /// are served.
 async fn crowd(scene: &Scene) -> Vec<String> {
     let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
