@@ -6,7 +6,6 @@ use olm_test::prelude::*;
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
 const OWNER_NAME: &str = "olm.operatorframework.io/owner-name";
-const STEP: Duration = Duration::from_secs(45);
 /// Longer than the API server's own counts are old.
 const COUNTED: Duration = Duration::from_mins(3);
 
@@ -72,8 +71,19 @@ async fn retained_crds_keep_their_objects_and_are_taken_up_again() {
     assert_eq!(*owner, format!("{}-1", scene.name));
     assert_eq!(again["metadata"]["labels"][RETAINED_BY], Value::Null);
     assert!(scene.get(&crd, "one").is_some(), "its object stays");
+    only_its_own_events_are_shown(&scene);
     extension.delete().await;
     assert!(scene.get("customresourcedefinition", &crd).is_none());
+}
+
+/// The plugin shows no Events of an earlier extension of the name.
+fn only_its_own_events_are_shown(scene: &Scene) {
+    assert!(scene.events("RevisionCreated").len() > 1, "the cluster has those of both");
+    let asked = ["status", &scene.name, "-o", "json"];
+    let status = plugin::answer(scene.cluster.plane, &asked).document();
+    let events = status["extensions"][0]["events"].as_array().expect("a list");
+    let made = events.iter().filter(|event| event["reason"] == "RevisionCreated");
+    assert_eq!(made.count(), 1, "{status}");
 }
 
 // applying.md 3.9, 7.3
@@ -251,15 +261,11 @@ async fn the_plugin_shows_which_data_would_go_and_asks() {
 }
 
 /// Makes a user who may do everything with all objects but delete them.
-async fn who_may_not_delete(scene: &Scene) -> String {
+fn who_may_not_delete(scene: &Scene) -> String {
     let (plane, user) = (scene.cluster.plane, format!("{}-editor", scene.name));
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"],
         "verbs": ["get", "list", "watch", "patch", "update", "use"]}]);
-    for object in objects::grant(&user, None, &rules, &objects::user(&user)) {
-        plane.requests().apply(&object);
-    }
-    let may = ["auth", "can-i", "patch", "clusterextensions", "--as", &user];
-    wait::done("the rights are there", STEP, || plane.try_kubectl(&may, "")).await;
+    plane.grant(&objects::grant(&user, None, &rules, &objects::user(&user)));
     user
 }
 
@@ -267,7 +273,7 @@ async fn who_may_not_delete(scene: &Scene) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deletion_that_is_refused_decides_nothing_about_data() {
     let (scene, extension) = in_use("undecided").await;
-    let user = who_may_not_delete(&scene).await;
+    let user = who_may_not_delete(&scene);
     for before in ["", "RetainCRDs"] {
         scene.annotate(POLICY, before);
         let (code, text) = olm_delete(&scene, &["--delete-data", "--yes", "--as", &user]);

@@ -34,6 +34,20 @@ fn is_owned(scene: &Scene) {
     assert!(!owner["blockOwnerDeletion"].as_bool().unwrap_or(false));
 }
 
+/// Whoever waits by kstatus knows that what is said is about the objects as they are (`kstatus` has the
+/// rest).
+async fn is_observed(scene: &Scene, extension: &Extension) {
+    for revision in extension.revisions().await {
+        let status = revision.status.expect("the revision has a status");
+        assert_eq!(status.observed_generation, revision.metadata.generation);
+    }
+    for (kind, name) in [("clustercatalog", &scene.name), ("clusterextension", &extension.name)] {
+        let found = scene.get(kind, name).expect("it exists");
+        let observed = &found["status"]["observedGeneration"];
+        assert_eq!(*observed, found["metadata"]["generation"], "{kind}");
+    }
+}
+
 // api.md R9, T9; applying.md a1, d5, f1, 3.6
 #[tokio::test(flavor = "multi_thread")]
 async fn installs_upgrades_by_itself_and_removes_with_the_rights_rbac_printed() {
@@ -46,6 +60,7 @@ async fn installs_upgrades_by_itself_and_removes_with_the_rights_rbac_printed() 
     let finalizers = extension.installed("1.0.0").await.metadata.finalizers;
     assert_eq!(finalizers.unwrap_or_default(), ["olm.operatorframework.io/cleanup-unpack-cache"]);
     is_owned(&scene);
+    is_observed(&scene, &extension).await;
     let second = scene.package.second_config_map();
     assert!(scene.get("configmap", &second).is_some());
 
@@ -73,13 +88,9 @@ async fn installs_upgrades_by_itself_and_removes_with_the_rights_rbac_printed() 
 async fn a_rollout_that_cannot_finish_gives_way_to_another_version() {
     let bundles = [Bundle::new("1.0.0").broken(), Bundle::new("1.0.1")];
     let scene = Scene::shared_set("stuck", &bundles, &chain(&["1.0.0", "1.0.1"])).await;
-    let account = format!("--serviceaccount={}:{ACCOUNT}", scene.name);
-    for args in [
-        ["create", "role", "pods", "--verb=list", "--resource=pods", "-n", &scene.name],
-        ["create", "rolebinding", "pods", "--role=pods", &account, "-n", &scene.name],
-    ] {
-        scene.cluster.plane.kubectl(&args);
-    }
+    let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]);
+    let account = objects::account(&scene.name, ACCOUNT);
+    scene.cluster.plane.grant(&objects::grant("pods", Some(&scene.name), &rules, &account));
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     let rolling = extension.shows("Progressing", "True", "RollingOut", "1.0.0").await;
     assert!(olm_test::extension::is(&rolling, "Installed", "False", "Absent"));

@@ -70,6 +70,7 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     assert!(text.contains("already exists"), "{text}");
 
     let (_, text) = catalog(&cluster, &["list"]);
+    assert!(!text.contains("PACKAGES"), "{text}");
     let row = text.lines().find(|line| line.starts_with(&name));
     let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
     assert_eq!(cells[1..3], ["True", "-5"]);
@@ -89,6 +90,8 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     );
     let text = catalog(&cluster, &["refresh", &name]).good();
     assert!(text.contains(&format!("{name}: nothing newer")), "{text}");
+    let text = catalog(&cluster, &["remove", "unheard-of", "--yes"]).ends(1);
+    assert!(text.contains("error: there is no ClusterCatalog \"unheard-of\""), "{text}");
     let (code, text) = catalog(&cluster, &["remove", &name]);
     assert_eq!(code, Some(2), "without a terminal nothing is removed: {text}");
     catalog(&cluster, &["remove", &name, "--yes"]).good();
@@ -97,30 +100,15 @@ async fn a_catalog_is_built_served_compared_and_removed() {
     wait::value("it is gone", Duration::from_secs(30), listed, is_gone).await;
 }
 
-// plugin.md 2.1: one request for the packages of each catalog, one for all extensions
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wide_list_counts_packages_and_what_came_from_each_catalog() {
-    let scene = Scene::shared("wide", &["1.0.0"]).await;
-    let plane = scene.cluster.plane;
-    let (name, counts) = (scene.name.as_str(), ["PACKAGES", "EXTENSIONS"]);
-    let counted = || {
-        let text = plugin::ask(plane, &["catalog", "list", "-o", "wide"]);
-        let ends = |begin: &str| {
-            let line = text.lines().find(|line| line.starts_with(begin));
-            let cells: Vec<_> = line.unwrap_or(&text).split_whitespace().collect();
-            cells[cells.len() - 2..].join(" ")
-        };
-        assert_eq!(ends("NAME"), counts.join(" "));
-        ends(name)
+/// Returns how many packages a catalog has and how many extensions came from it, as a wide list says: one
+/// request for the packages of each catalog, one for all extensions (plugin.md 2.1).
+pub(crate) fn counted(scene: &Scene) -> String {
+    let text = plugin::ask(scene.cluster.plane, &["catalog", "list", "-o", "wide"]);
+    let ends = |begin: &str| {
+        let line = text.lines().find(|line| line.starts_with(begin));
+        let cells: Vec<_> = line.unwrap_or(&text).split_whitespace().collect();
+        cells[cells.len() - 2..].join(" ")
     };
-    assert_eq!(counted(), "1 0");
-    let extension = scene.installed(json!({}), "1.0.0").await;
-    assert_eq!(counted(), "1 1");
-    let narrow = catalog(&scene.cluster, &["list"]).good();
-    assert!(!narrow.contains(counts[0]), "{narrow}");
-    let (code, unknown) = catalog(&scene.cluster, &["remove", "unheard-of", "--yes"]);
-    assert_eq!(code, Some(1), "{unknown}");
-    assert!(unknown.contains("error: there is no ClusterCatalog \"unheard-of\""), "{unknown}");
-    extension.delete().await;
-    assert_eq!(counted(), "1 0");
+    assert_eq!(ends("NAME"), "PACKAGES EXTENSIONS");
+    ends(&scene.name)
 }

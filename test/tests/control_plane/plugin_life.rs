@@ -3,6 +3,8 @@
 use olm_test::extension::UNINSTALL;
 use olm_test::prelude::*;
 
+use crate::plugin_catalogs::counted;
+
 /// Runs `kubectl olm`, and returns its exit code, what it prints and what it says besides.
 fn olm(scene: &Scene, args: &[&str], reads_catalogs: bool) -> (Option<i32>, String, String) {
     let plane = scene.cluster.plane;
@@ -98,7 +100,9 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     let mut scene = Scene::empty(cluster, "firsthour");
     let versions = ["1.0.0", "1.1.0", "2.0.0"];
     scene.publish(&versions.map(Bundle::new), &chain(&versions)).await;
+    assert_eq!(counted(&scene), "1 0");
     found_and_installed(&scene);
+    assert_eq!(counted(&scene), "1 1");
     a_second_one_is_told_of_the_first(&scene).await;
     let extension = Extension::named(&scene.cluster.client, &scene.name);
     extension.offers("1.1.0", "Pinned").await;
@@ -111,6 +115,7 @@ async fn a_whole_life_takes_nothing_but_the_plugin() {
     upgraded(&scene);
     let (_, errors) = olm(&scene, &["delete", name, "--delete-data", "--yes"], false).good();
     assert!(scene.get("crd", &scene.package.crd()).is_none());
+    assert_eq!(counted(&scene), "1 0");
     // What was made for it is said with the commands that take it away, and they do.
     let left = errors.lines().filter_map(|line| line.split_once(" are left: kubectl "));
     let commands: Vec<&str> = left.map(|(_, command)| command).collect();
@@ -215,21 +220,4 @@ pub(crate) async fn what_classic_left_behind_is_carried_over(scene: &Scene) {
     extension.eventually("it is ready", UNINSTALL, ready).await;
     assert_eq!(before, scene.uid(&crd, "one"));
     olm(scene, &["delete", &name, "--delete-data", "--yes"], false).good();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn events_of_an_earlier_extension_of_the_name_are_not_shown() {
-    let cluster = cluster::with_controller().await;
-    let scene = Scene::of(cluster, "namesake", &["1.0.0"]).await;
-    let installed = scene.install(json!({})).await.installed("1.0.0").await;
-    olm(&scene, &["delete", &scene.name, "--delete-data", "--yes"], false).good();
-    let again = scene.install(json!({})).await.installed("1.0.0").await;
-    assert_ne!(installed.metadata.uid, again.metadata.uid);
-
-    assert!(scene.events("RevisionCreated").len() > 1, "the cluster has those of both");
-    let (_, text, errors) = olm(&scene, &["status", &scene.name, "-o", "json"], false);
-    let status: Value = serde_json::from_str(&text).expect(&errors);
-    let events = status["extensions"][0]["events"].as_array().expect("a list");
-    let made = events.iter().filter(|event| event["reason"] == "RevisionCreated");
-    assert_eq!(made.count(), 1, "{text}");
 }
