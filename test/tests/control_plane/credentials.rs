@@ -74,9 +74,7 @@ fn allow_secret(plane: &ControlPlane, namespace: &str, secret: &str) {
     let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret],
         "verbs": ["get", "list", "watch"]}]);
     let controller = objects::account(SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
-    for object in objects::grant("pull", Some(namespace), &rules, &controller) {
-        plane.requests().apply(&object);
-    }
+    plane.grant(&objects::grant("pull", Some(namespace), &rules, &controller));
 }
 
 async fn served_at_once(catalog: &Catalog) {

@@ -197,13 +197,14 @@ async fn nothing_is_installed_under_an_annotation_nobody_understands() {
 
 /// Gives the service account the right to count the objects of these CRDs.
 pub(crate) fn let_count(scene: &Scene, crds: &[&str]) {
-    let name = format!("{}-counts", scene.name);
-    let resource = format!("--resource={}", crds.join(","));
-    let plane = scene.cluster.plane;
-    plane.kubectl(&["create", "clusterrole", &name, "--verb=list", &resource]);
-    let (role, account) =
-        (format!("--clusterrole={name}"), format!("--serviceaccount={}:installer", scene.name));
-    plane.kubectl(&["create", "clusterrolebinding", &name, &role, &account]);
+    let rule = |crd: &&str| {
+        let (plural, group) = crd.split_once('.').expect("a CRD has a group");
+        json!({"apiGroups": [group], "resources": [plural], "verbs": ["list"]})
+    };
+    let (rules, account) =
+        (crds.iter().map(rule).collect(), objects::account(&scene.name, ACCOUNT));
+    let granted = objects::grant(&format!("{}-counts", scene.name), None, &rules, &account);
+    scene.cluster.plane.grant(&granted);
 }
 
 // applying.md g7: a version without a CRD that has objects is refused; when that is waived the CRD

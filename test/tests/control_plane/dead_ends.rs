@@ -15,11 +15,18 @@ const REVISION: &str = "olm.operatorframework.io/revision";
 
 /// Names of objects that still have the label of the extension, of the kinds in its bundle.
 fn left_over(scene: &Scene) -> Vec<String> {
-    let kinds = "customresourcedefinitions,clusterroles,clusterrolebindings,deployments,\
-                 configmaps,serviceaccounts";
-    let label = format!("olm.operatorframework.io/owner-name={}", scene.name);
-    let names = scene.cluster.plane.run(&format!("get {kinds} -A -l {label} -o name"));
-    names.lines().map(str::to_owned).collect()
+    let kinds = [
+        "customresourcedefinitions",
+        "clusterroles",
+        "clusterrolebindings",
+        "deployments",
+        "configmaps",
+        "serviceaccounts",
+    ];
+    let query = format!("?labelSelector={}%3D{}", label::OWNER_NAME, scene.name);
+    let of = |kind| scene.cluster.plane.requests().list(kind, &scene.name, &query);
+    let left = kinds.into_iter().flat_map(of);
+    left.map(|object| object["metadata"]["name"].to_string()).collect()
 }
 
 async fn nothing_is_left(scene: &Scene) {

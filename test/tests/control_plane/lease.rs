@@ -79,14 +79,11 @@ impl Drop for Elector {
 /// Makes a namespace in which the controller may write Leases, and returns its name.
 fn place(plane: &ControlPlane, name: &str) -> String {
     let namespace = format!("leases-{name}");
-    let account = format!("{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}");
-    let scope = format!("--namespace={namespace}");
     plane.kubectl(&["create", "namespace", &namespace]);
-    plane.run(&format!(
-        "create role leases --verb=get,list,watch,create,update --resource=leases {scope}"
-    ));
-    let account = format!("--serviceaccount={account}");
-    plane.kubectl(&["create", "rolebinding", "leases", "--role=leases", &account, &scope]);
+    let rules = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+        "verbs": ["get", "list", "watch", "create", "update"]}]);
+    let account = objects::account(SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT);
+    plane.grant(&objects::grant("leases", Some(&namespace), &rules, &account));
     namespace
 }
 
