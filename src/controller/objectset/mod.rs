@@ -156,7 +156,13 @@ async fn converge(
     ctx: &Context,
     set: &ClusterObjectSet,
 ) -> Result<Option<Duration>, ObjectSetError> {
-    let ended = match ctx.extension(set).await {
+    let found = match ctx.label_again(set).await {
+        // The change of the object brings the next reconcile.
+        Ok(true) => return Ok(None),
+        Ok(false) => ctx.extension(set).await,
+        Err(error) => Err(error),
+    };
+    let ended = match found {
         Ok(extension) => {
             let attempt = Attempt { ctx, set, extension: &extension };
             let plan = plan(set, &extension);

@@ -2,12 +2,15 @@
 
 use kube::core::DeserializeGuard;
 use kube::{Api, Resource as _, ResourceExt as _};
+use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet, LifecycleState};
-use olm_core::revision::{Account, Kin, is_made_for, is_orphaned, owner_name};
+use olm_core::revision::{Account, Kin, is_made_for, is_orphaned, mislabelled, owner_name};
+use serde_json::json;
 
 use super::extension_state::ExtensionState;
 use super::{Attempt, Context, ObjectSetError};
 use crate::cluster::RequestError;
+use crate::live::live_metadata;
 use crate::revision::{known_siblings, list_siblings};
 
 impl Context {
@@ -60,6 +63,23 @@ impl Context {
             (false, _) if unowned => ExtensionState::None,
             (false, _) => ExtensionState::Alive(Box::new(extension)),
         })
+    }
+
+    /// Gives a revision back the label that its extension finds it by, if somebody took that off or
+    /// changed it: otherwise the extension would make another one, which could take over nothing.
+    pub(super) async fn label_again(&self, set: &ClusterObjectSet) -> Result<bool, ObjectSetError> {
+        let Some(owner) = mislabelled(set) else { return Ok(false) };
+        let (name, uid) = (&owner.name, Some(owner.uid.as_str()));
+        let lives = live_metadata::<ClusterExtension>(&self.client, name, uid).await;
+        if lives.map_err(RequestError::doing("getting ClusterExtension"))?.is_none() {
+            return Ok(false);
+        }
+        let labels = json!({"labels": {(label::OWNER_NAME): name}});
+        let written = self.reconciler.patch_metadata(set, labels).await;
+        let written = written.map_err(RequestError::doing("labelling a revision"))?;
+        tracing::info!(extension = name, "label of revision restored");
+        // A webhook may take it off at once: then no change brings a reconcile.
+        Ok(mislabelled(&written).is_none())
     }
 
     /// Reads a revision anew; `None` when it is gone.

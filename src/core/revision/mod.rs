@@ -48,7 +48,8 @@ pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use origin::{Origin, changed_by};
 pub use owner::{
     Kin, extension_of, extension_reference, has_finalizer, has_orphan_finalizer, is_made_for,
-    is_marked_orphaned, is_orphaned, is_revision, keep_makers, orphan_mark, owner_name,
+    is_marked_orphaned, is_orphaned, is_revision, keep_makers, mislabelled, orphan_mark,
+    owner_name,
 };
 pub use pack::{ContentRef, ContentSecret, Packed, digest, digest_packed, pack, unpack};
 pub use phase::{

@@ -133,6 +133,14 @@ pub fn keep_makers(metadata: &mut ObjectMeta) {
     }
 }
 
+/// Returns the extension that a set was made for and names as its controller, where the label that finds
+/// its revisions does not name it: somebody has taken that off or changed it.
+pub fn mislabelled(set: &ClusterObjectSet) -> Option<&OwnerReference> {
+    let reference = extension_reference(&set.metadata)?;
+    let is_made = is_made_for(&set.metadata, &reference.name, Some(set.spec.revision));
+    (is_made && owner_label(&set.metadata) != Some(&reference.name)).then_some(reference)
+}
+
 /// Returns the controller reference of a set to an extension. It is what the set says; whether it is
 /// a revision of that extension, [`Kin`] tells.
 pub fn extension_reference(metadata: &ObjectMeta) -> Option<&OwnerReference> {
@@ -246,6 +254,13 @@ mod tests {
             reference.api_version = api_version.to_owned();
             reference.kind = kind.to_owned();
             assert_eq!(Kin::of(&metadata, Some(2)).extension().is_some(), counts);
+            let names_it = extension_reference(&metadata).is_some();
+            let mut set = ClusterObjectSet { metadata, ..ClusterObjectSet::default() };
+            set.spec.revision = 2;
+            // Only the label is missing: it can be given back.
+            assert_eq!(mislabelled(&set).is_some(), names_it && !counts);
+            set.spec.revision = 3;
+            assert_eq!(mislabelled(&set), None, "it was made by somebody else");
         }
     }
 

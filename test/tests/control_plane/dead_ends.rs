@@ -119,6 +119,25 @@ async fn rolling_out(suffix: &str, bundles: &[Bundle]) -> (Scene, Extension) {
     (scene, extension)
 }
 
+// applying.md 1.2
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_whose_label_is_taken_off_or_changed_gets_it_back() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
+    let scene = Scene::shared_set("unlabelled", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let extension = scene.installed(json!({"version": "1.0.0"}), "1.0.0").await;
+    let first = scene.revision(1);
+    for other in [Value::Null, json!("another")] {
+        let change = json!({"metadata": {"labels": {label::OWNER_NAME: other}}});
+        scene.cluster.plane.requests().merge("clusterobjectset", "", &first, &change);
+        let is_back = |set: &Value| set["metadata"]["labels"][label::OWNER_NAME] == scene.name;
+        scene.until("it has its label", "clusterobjectset", &first, is_back).await;
+    }
+    extension.moves_to("1.1.0").await;
+    archived(&scene, 1).await;
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
 /// While nothing has taken over the installed revision, it is kept like any other: repaired and probed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck() {
