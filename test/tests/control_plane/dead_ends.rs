@@ -138,6 +138,30 @@ async fn a_revision_whose_label_is_taken_off_or_changed_gets_it_back() {
     nothing_is_left(&scene).await;
 }
 
+// applying.md 2.4
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_revision_without_its_extension_owns_is_taken_over_as_ready_says() {
+    let scene = Scene::shared("disowned", &["1.0.0"]).await;
+    let extension = scene.installed(json!({}), "1.0.0").await;
+    let crd = scene.package.crd();
+    let one = scene.make_instance(&crd, &[]);
+    let (first, plane) = (scene.revision(1), scene.cluster.plane);
+    let unowned = json!({"metadata": {"ownerReferences": null}});
+    plane.requests().merge("clusterobjectset", "", &first, &unowned);
+    let command = ["delete", "clusterobjectset", &first, "--cascade=orphan"];
+    let way_out = format!("kubectl {} releases them", command.join(" "));
+    extension.shows("Ready", "False", "Retrying", &way_out).await;
+    plane.kubectl(&command);
+    let way_out = format!("taken over with annotation {}: all", policy::ADOPT);
+    extension.shows("Ready", "False", "Retrying", &way_out).await;
+    scene.annotate(policy::ADOPT, "all");
+    extension.installed("1.0.0").await;
+    assert_eq!(scene.uid(&crd, "one"), one, "the object is the same");
+    scene.annotate(policy::UNINSTALL, "Delete");
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
 /// While nothing has taken over the installed revision, it is kept like any other: repaired and probed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck() {

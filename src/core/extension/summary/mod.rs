@@ -152,7 +152,7 @@ fn stalled(revisions: &States<'_>) -> Option<Note> {
 /// Returns what can be done where objects of the newest revision are controlled by nobody, or
 /// managed by somebody else.
 fn collision(revisions: &States<'_>) -> Option<Note> {
-    let newest = revisions.rolling.last()?;
+    let newest = newest(revisions)?;
     let found = &newest.condition(types::PROGRESSING)?.message;
     let ready = newest.condition(types::READY).map_or("", |ready| &ready.message);
     let message = if let Some(line) = object_set::managed_line(ready) {
@@ -161,7 +161,7 @@ fn collision(revisions: &States<'_>) -> Option<Note> {
         text::adoptable()
     } else {
         let (kind, name) = object_set::other_owner(found)?;
-        text::owned_by(kind, name)
+        text::owned_by(newest.metadata.name.as_deref().unwrap_or_default(), kind, name)
     };
     Some(Note { reason: Reason::Retrying, message })
 }

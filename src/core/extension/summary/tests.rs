@@ -221,6 +221,8 @@ fn ready_names_what_no_longer_works_of_what_is_installed() {
 #[rstest]
 #[case::restored_from_a_backup(None, "policy.olm.operatorframework.io/adopt: all")]
 #[case::of_another_extension(Some(("ClusterObjectSet", "two-lamps-3")), "\nClusterExtension two-lamps owns objects")]
+#[case::of_an_earlier_extension(Some(("ClusterObjectSet", "ext-1")),
+    "\nClusterObjectSet ext-1 owns objects that this bundle also contains, and does not count as a revision of this extension: kubectl delete clusterobjectset ext-1 --cascade=orphan releases them")]
 #[case::of_somebody_else(Some(("Lamp", "two-lamps-3")), "\nLamp two-lamps-3 owns objects")]
 fn ready_names_what_can_be_done_about_a_collision(
     #[case] owner: Option<(&str, &str)>,
@@ -246,6 +248,10 @@ fn ready_names_what_can_be_done_about_a_collision(
     assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
     assert!(ready.contains(note), "{ready}");
     assert!(!ready.contains("  "), "{ready}");
+    // So it does where it is installed, and somebody has taken its owner off an object.
+    let installed = [installed_revision([retrying(&*text), object_set::reconciling(&*text)])];
+    let ready = one(&summarize(None, &pass(&installed, Outcome::Settled), now()), types::READY);
+    assert!(ready.contains(note), "{ready}");
     collision.manager = Some("Flux".to_owned());
     let message = object_set::managed(&[collision]).unwrap();
     let notes = [Note { reason: Reason::Retrying, message }];

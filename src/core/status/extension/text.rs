@@ -33,13 +33,21 @@ pub fn adoptable() -> String {
     )
 }
 
-/// What to do about objects that have another owner; a revision is named as its extension.
-pub fn owned_by(kind: &str, name: &str) -> String {
-    let owner = match name.rsplit_once('-') {
-        Some((extension, _)) if kind == "ClusterObjectSet" => {
-            format!("ClusterExtension {extension}")
+/// What to do about objects that have another owner. `revision` collides; another one is named as its
+/// extension, unless that has the same name: then it is not, or no longer, a revision of this one.
+pub fn owned_by(revision: &str, kind: &str, name: &str) -> String {
+    let extension = |name| str::rsplit_once(name, '-').map(|(extension, _)| extension);
+    let owner = match extension(name).filter(|_| kind == "ClusterObjectSet") {
+        found @ Some(_) if found == extension(revision) => {
+            return format!(
+                "ClusterObjectSet {name} owns objects that this bundle also contains, and does not \
+                 count as a revision of this extension: kubectl delete clusterobjectset {name} \
+                 --cascade=orphan releases them, and annotation {}: all then has them taken over",
+                policy::ADOPT
+            );
         }
-        _ => format!("{kind} {name}"),
+        Some(extension) => format!("ClusterExtension {extension}"),
+        None => format!("{kind} {name}"),
     };
     format!(
         "{owner} owns objects that this bundle also contains, and an object can have only one \
