@@ -104,7 +104,11 @@ impl Attempt<'_> {
     pub(super) async fn delete(&self) -> Result<Settled, ObjectSetError> {
         let Self { ctx, set, extension } = *self;
         if !has_finalizer(set) {
-            return Ok(Settled::at_rest(None));
+            // All is done but what somebody else waits for, with whose finalizers it stays.
+            let others = set.finalizers().join(", ");
+            let text = format!("waiting for its finalizers [{others}]");
+            let held = (!others.is_empty()).then_some(Outcome::Removing(text));
+            return Ok(Settled::at_rest(held));
         }
         if let Some(text) = extension.removal_hold(set) {
             return Ok(Settled::again(Some(Outcome::Removing(text)), HOLD));

@@ -115,6 +115,7 @@ async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
     // Its own finalizer goes once it has released the CRD.
     let is_done = |found: &Value| found["metadata"]["finalizers"] == json!([HELD]);
     scene.until("the controller is done with it", REVISION, &names[0], is_done).await;
+    scene.reports(&names[0], &format!("waiting for its finalizers [{HELD}]")).await;
     scene.let_go(REVISION, &names[0]);
     revision_is_gone(&scene, 1, &uids[0]).await;
     // The garbage collector has removed the rest.
