@@ -61,33 +61,37 @@ impl Removal<'_> {
             // It is done, or its finalizers are.
             Ok(None) => Ok(None),
             Ok(Some(next)) => {
-                let due = self.keep_secrets().await;
+                let due = self.keep_up().await;
                 Ok(Some(due.map_or(next, |due| next.min(due))))
             }
             Err(error) => {
-                self.keep_secrets().await;
+                self.keep_up().await;
                 Err(error)
             }
         }
     }
 
-    /// Keeps the certificates of webhooks, and the copies of pull secrets, for as long as the operator may
-    /// run: a removal can be held for long, and in a foreground deletion the garbage collector takes
-    /// them at once. Returns when to look again.
-    async fn keep_secrets(&self) -> Option<Duration> {
+    /// Keeps what a removal needs that can be held for long: its account on the revisions, and, for as long
+    /// as the operator may run, the certificates of webhooks and the copies of pull secrets, which the
+    /// garbage collector takes at once in a foreground deletion. Returns when to look again.
+    async fn keep_up(&self) -> Option<Duration> {
         let Self { ctx, extension } = *self;
         if is_orphaned(&extension.metadata) || ctx.kept.is_orphaning(&extension.metadata) {
             // The garbage collector only takes their owner reference off.
             return None;
         }
-        let revisions = ctx.revisions.of(extension).await.ok().filter(|all| !all.is_empty())?;
+        let mut revisions = ctx.revisions.of(extension).await.ok().filter(|all| !all.is_empty())?;
         let (valid, account) = match observe(ctx, extension, &revisions).await {
             Ok(observed) => observed,
             Err(error) => {
-                tracing::debug!(error = %Chain(&error), "Secrets not kept during a removal");
+                tracing::debug!(error = %Chain(&error), "account and Secrets not kept during a removal");
                 return None;
             }
         };
+        // Whoever has given it another account since wants that one to remove it.
+        if let Err(error) = ctx.revisions.record_account(&account, &mut revisions).await {
+            tracing::debug!(error = %Chain(&error), "account not recorded during a removal");
+        }
         let attempt = Attempt {
             ctx,
             extension: valid,

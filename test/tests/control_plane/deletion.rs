@@ -2,6 +2,7 @@
 
 use futures::future::join_all;
 use olm_test::prelude::*;
+use olm_test::scene::grant;
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const RETAINED_BY: &str = "policy.olm.operatorframework.io/retained-by";
@@ -138,6 +139,28 @@ async fn without_the_account_objects_are_counted_and_block_until_somebody_decide
     scene.annotate(POLICY, "Delete");
     extension.gone().await;
     is_collected(&scene, &crd).await;
+}
+
+// applying.md 4.5
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_is_removed_by_the_account_that_it_gets_during_its_removal() {
+    let (scene, extension) = in_use("goesrehired").await;
+    let (crd, plane) = (scene.package.crd(), scene.cluster.plane);
+    scene.delete("background");
+    blocked(&extension, &format!("uninstall blocked: 1 instance of {crd}; ")).await;
+    let folders = [scene.folder(&Bundle::new("1.0.0"))];
+    grant(plane, &folders, &scene.name, "second", &[]);
+    // The name cannot be changed, but be cleared and set.
+    extension.patch_spec(json!({"serviceAccount": null})).await;
+    extension.patch_spec(json!({"serviceAccount": {"name": "second"}})).await;
+    let records =
+        |set: &Value| set["metadata"]["annotations"][annotation::SERVICE_ACCOUNT_NAME] == "second";
+    scene.until("it records the account", "clusterobjectset", &scene.revision(1), records).await;
+    delete_account(&scene);
+    plane.run(&format!("delete {crd} one -n {}", scene.name));
+    extension.gone().await;
+    assert!(scene.get("deployment", &scene.package.deployment()).is_none());
+    assert!(scene.events("UninstallFallback").is_empty(), "the account has removed it");
 }
 
 // applying.md 7.4
