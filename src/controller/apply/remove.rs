@@ -38,6 +38,8 @@ pub struct Remover {
     pub client: Client,
     pub kinds: Arc<Kinds>,
     pub crds: Crds,
+    /// The revisions in use, by UID: what one of them owns as well is left to it.
+    pub heirs: BTreeSet<String>,
 }
 
 /// Policies for the CRDs of a removed revision.
@@ -96,8 +98,8 @@ enum End {
 }
 
 impl Remover {
-    /// Deletes those objects of `group` that the revision with this UID controls, and lets go of
-    /// the others.
+    /// Deletes those objects of `group` that the revision with this UID controls, but for those that an
+    /// heir owns as well, and lets go of the others.
     pub async fn remove(&self, uid: &str, group: &[&Object]) -> Result<Removed, ApplyError> {
         let endpoints = self.endpoints("removing", group).await?;
         let removals = group.iter().zip(endpoints).map(|(content, endpoint)| async move {
@@ -138,7 +140,7 @@ impl Remover {
     async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<Kept>, kube::Error> {
         let Some(endpoint) = self.endpoint(crd).await? else { return Ok(None) };
         let kept = rewrite(&endpoint, crd.name(), |live| async move {
-            if !matches!(removal(Some(&live), uid), Removal::Delete) {
+            if !matches!(removal(Some(&live), uid, &self.heirs), Removal::Delete) {
                 return Ok(None);
             }
             let Some(owner) = self.reason_to_keep(&live).await? else { return Ok(None) };
@@ -234,7 +236,7 @@ impl Remover {
     ) -> Result<End, kube::Error> {
         let mut live = endpoint.get_served(name).await?;
         for _ in 0..MAX_ATTEMPTS {
-            let answer = match (removal(live.as_ref(), uid), &live) {
+            let answer = match (removal(live.as_ref(), uid, &self.heirs), &live) {
                 (Removal::Gone, _) | (_, None) => return Ok(End::Gone),
                 (Removal::Wait, Some(found)) => return Ok(End::Remains(found.clone())),
                 (Removal::Delete, Some(found)) => match self.reason_to_keep(found).await? {
@@ -377,7 +379,7 @@ async fn release(
     endpoint: &Endpoint,
 ) -> Result<(), kube::Error> {
     let released = rewrite(endpoint, name, |live| async move {
-        let ours = !matches!(removal(Some(&live), uid), Removal::Gone);
+        let ours = !matches!(removal(Some(&live), uid, &BTreeSet::new()), Removal::Gone);
         let parts = let_go(&orphaned(&live, uid));
         Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
     });
@@ -514,7 +516,7 @@ mod tests {
             }
         });
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let remover = Remover { client, kinds, crds: Crds::Removed };
+        let remover = Remover { client, kinds, crds: Crds::Removed, heirs: BTreeSet::new() };
         let monitors = ["a", "b", "c"].map(|name| {
             let object = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
                 "metadata": {"namespace": "n", "name": name}});
@@ -564,7 +566,7 @@ mod tests {
             (404, json!("404 page not found"))
         });
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let remover = Remover { client, kinds, crds: Crds::Removed };
+        let remover = Remover { client, kinds, crds: Crds::Removed, heirs: BTreeSet::new() };
         let object = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
             "metadata": {"namespace": "n", "name": "a"}});
         let object = Object::from_value(object).unwrap();

@@ -303,8 +303,14 @@ impl Attempt<'_> {
             Purpose::Uninstall(UninstallPolicy::RetainCrds) => Crds::Kept(keeper),
             Purpose::Uninstall(_) => Crds::Removed,
         };
-        if let Purpose::Uninstall(UninstallPolicy::RetainCrds) = purpose {
-            self.keep_all_data(&remover).await?;
+        match purpose {
+            // One that never became the installed one may have taken over what that needs.
+            Purpose::Archive => {
+                let (in_use, _) = ctx.siblings(set).await?;
+                remover.heirs = in_use.iter().filter_map(ResourceExt::uid).collect();
+            }
+            Purpose::Uninstall(UninstallPolicy::RetainCrds) => self.keep_all_data(&remover).await?,
+            Purpose::Uninstall(_) => {}
         }
         let namespace = &ctx.settings.system_namespace;
         // Secrets that changed do not stop a removal: only what we control is deleted.
@@ -569,6 +575,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use rstest::rstest;
@@ -608,7 +615,7 @@ mod tests {
     async fn a_removal_names_the_finalizers_it_waits_for() {
         let client = answering(|_| refusal(404));
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let remover = Remover { client, kinds, crds: Crds::Removed };
+        let remover = Remover { client, kinds, crds: Crds::Removed, heirs: BTreeSet::new() };
         let object = |finalizers| {
             let metadata = json!({"namespace": "n", "name": "a", "finalizers": finalizers});
             let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});

@@ -292,6 +292,7 @@ impl Context {
             client: impersonating(&self.client, account)?,
             kinds: self.kinds.clone(),
             crds: Crds::Removed,
+            heirs: BTreeSet::new(),
         })
     }
 

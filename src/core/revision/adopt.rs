@@ -163,7 +163,7 @@ pub enum Removal {
     Delete,
     /// It is ours and already being deleted: wait.
     Wait,
-    /// It is not ours any more but names us as an owner: remove only that reference.
+    /// It is not ours, or not ours alone, but names us as an owner: remove only that reference.
     Release,
     /// It is absent or does not belong to us.
     Gone,
@@ -173,10 +173,11 @@ pub enum Removal {
 ///
 /// Only the controller reference is proof of ownership; the revision annotation is not, because two
 /// extensions can have the same number. An object without a controller that names the revision as
-/// an owner lost its controller when a revision was deleted by hand, so nobody else removes it.
+/// an owner lost its controller when a revision was deleted by hand, so nobody else removes it. What one
+/// of `heirs` owns as well goes back to that.
 ///
 /// Source: applying.md 3.9.
-pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
+pub fn removal(live: Option<&Object>, uid: &str, heirs: &BTreeSet<String>) -> Removal {
     let Some(live) = live else { return Removal::Gone };
     let named = has_owner(live, uid);
     let ours = match controller(live) {
@@ -186,6 +187,7 @@ pub fn removal(live: Option<&Object>, uid: &str) -> Removal {
     if ours {
         return match live.pointer("/metadata/deletionTimestamp") {
             Some(_) => Removal::Wait,
+            None if heirs.iter().any(|heir| has_owner(live, heir)) => Removal::Release,
             None => Removal::Delete,
         };
     }

@@ -1,6 +1,6 @@
 //! Tables and properties of revisions; case numbers are those of applying.md section 12.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -359,7 +359,7 @@ fn absent_object_is_created() {
 #[case::foreign_with_our_number(Some(live(Some("other"), Some("2"))), Removal::Gone)]
 #[case::left_by_a_deleted_revision(Some(left_behind("me")), Removal::Delete)]
 fn removal_needs_the_controller_reference(#[case] live: Option<Object>, #[case] want: Removal) {
-    assert_eq!(super::removal(live.as_ref(), "me"), want);
+    assert_eq!(super::removal(live.as_ref(), "me", &BTreeSet::new()), want);
 }
 
 #[test]
@@ -369,10 +369,20 @@ fn handed_over_object_is_only_released() {
         .as_array_mut()
         .unwrap()
         .push(json!({"uid": "me", "controller": false}));
-    assert_eq!(super::removal(Some(&handed), "me"), Removal::Release);
+    assert_eq!(super::removal(Some(&handed), "me", &BTreeSet::new()), Removal::Release);
     let left = released(&handed, "me");
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["uid"], "two");
+}
+
+// applying.md 3.9
+#[test]
+fn what_a_revision_in_use_owns_as_well_goes_back_to_it() {
+    let mut shared = live(Some("me"), Some("2"));
+    let references = shared.0["metadata"]["ownerReferences"].as_array_mut().unwrap();
+    references.push(json!({"uid": "one", "controller": false}));
+    let removal = |heir: &str| super::removal(Some(&shared), "me", &[heir.to_owned()].into());
+    assert_eq!([removal("one"), removal("two")], [Removal::Release, Removal::Delete]);
 }
 
 // applying.md 7.3: what Helm installed names its extension as well
@@ -392,7 +402,7 @@ fn an_object_that_stays_does_not_go_with_its_extension() {
 fn terminating_object_is_waited_for() {
     let mut going = live(Some("me"), None);
     going.metadata_mut().insert("deletionTimestamp".into(), json!("2026-01-01T00:00:00Z"));
-    assert_eq!(super::removal(Some(&going), "me"), Removal::Wait);
+    assert_eq!(super::removal(Some(&going), "me", &BTreeSet::new()), Removal::Wait);
 }
 
 fn owner() -> RevisionOwner {

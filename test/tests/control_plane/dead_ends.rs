@@ -162,6 +162,34 @@ async fn what_a_revision_without_its_extension_owns_is_taken_over_as_ready_says(
     nothing_is_left(&scene).await;
 }
 
+// applying.md 3.9
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_revision_archived_by_hand_leaves_what_the_installed_one_owns() {
+    let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
+    let (scene, extension) = rolling_out("handarchived", &bundles, &["1.0.0", "1.1.0"]).await;
+    let deployment = scene.package.deployment();
+    let is_broken = |found: &Value| found["metadata"]["annotations"][REVISION] == "2";
+    scene.until("the broken version is applied", "deployment", &deployment, is_broken).await;
+    scene.make_instance(&scene.package.crd(), &[]);
+    let parts = || scene.parts().map(|(kind, name)| scene.uid(&kind, &name));
+    let before = parts();
+    // No further revision is made meanwhile.
+    scene.annotate(policy::PAUSED, "true");
+    extension.shows("Paused", "True", "Paused", "nothing is applied").await;
+    let archive = json!({"spec": {"lifecycleState": "Archived"}});
+    let requests = scene.cluster.plane.requests();
+    requests.merge("clusterobjectset", "", &scene.revision(2), &archive);
+    archived(&scene, 2).await;
+    assert_eq!(parts(), before, "everything is as it was");
+    extension.patch_catalog(json!({"version": "1.0.0"})).await;
+    scene.annotate(policy::PAUSED, "");
+    extension.installed("1.0.0").await;
+    extension.shows("Available", "True", "ProbesSucceeded", "").await;
+    scene.annotate(policy::UNINSTALL, "Delete");
+    extension.delete().await;
+    nothing_is_left(&scene).await;
+}
+
 /// While nothing has taken over the installed revision, it is kept like any other: repaired and probed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck() {
