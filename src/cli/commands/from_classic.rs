@@ -7,6 +7,7 @@ use std::io::{IsTerminal as _, Read as _};
 
 use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
+use olm_core::error::shell_word;
 
 use crate::commands::render::print;
 use crate::prelude::*;
@@ -147,10 +148,11 @@ fn stream(answer: &Answer, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the steps in order, with the names of the objects.
+/// Returns the steps in order, with the names of the objects: whoever writes a Subscription chooses what
+/// stands in the commands.
 fn steps(answer: &Answer) -> Vec<String> {
     let mut steps = Vec::new();
-    let names: Vec<_> = answer.catalogs.iter().map(Object::name).collect();
+    let names: Vec<_> = answer.catalogs.iter().map(|it| shell_word(it.name())).collect();
     if !names.is_empty() {
         let names = names.join(" ");
         steps.push(format!(
@@ -160,7 +162,9 @@ fn steps(answer: &Answer) -> Vec<String> {
     for migration in &answer.migrations {
         steps.push(rights(migration));
         let (namespace, name) = &migration.subscription;
+        let [namespace, name] = [namespace, name].map(|it| shell_word(it));
         let csv = migration.csv.as_ref().map_or_else(String::new, |csv| {
+            let csv = shell_word(csv);
             format!(" && kubectl delete clusterserviceversion -n {namespace} {csv}")
         });
         steps.push(format!(
@@ -169,7 +173,7 @@ fn steps(answer: &Answer) -> Vec<String> {
              check first that its versions have the same schema, and set conversion strategy None; \
              otherwise stop here"
         ));
-        let extension = migration.extension.name();
+        let extension = shell_word(migration.extension.name());
         steps.push(format!(
             "Apply extension {extension}, which takes the CRDs over, give its account the rights that \
              its annotations need (kubectl olm rbac {extension} --apply), and wait: kubectl wait \
@@ -194,21 +198,26 @@ fn steps(answer: &Answer) -> Vec<String> {
 
 /// Returns the step that gives an account its rights, or asks whether it has them.
 fn rights(migration: &Migration) -> String {
-    let extension = &migration.extension;
-    let version = extension.text_at("/spec/source/catalog/version");
-    let at = if version.is_empty() { "" } else { "@" };
+    let text = |pointer: &str| migration.extension.text_at(pointer);
     let (verb, flag) = if migration.account.is_some() {
         ("Give the account exactly the rights it needs", "--apply")
     } else {
         ("Check whether the account has the rights it needs (--apply gives them)", "--check")
     };
-    let watched = extension.text_at("/spec/config/inline/watchNamespace");
-    let flagged = if watched.is_empty() { "" } else { " --watch-namespace " };
+    let mut target = format!("package:{}", text("/spec/source/catalog/packageName"));
+    let version = text("/spec/source/catalog/version");
+    if !version.is_empty() {
+        target = format!("{target}@{version}");
+    }
+    let watched = match text("/spec/config/inline/watchNamespace") {
+        "" => String::new(),
+        namespace => format!(" --watch-namespace {}", shell_word(namespace)),
+    };
     format!(
-        "{verb}: kubectl olm rbac package:{}{at}{version} -n {} --service-account {}{flagged}{watched} {flag}",
-        extension.text_at("/spec/source/catalog/packageName"),
-        extension.text_at("/spec/namespace"),
-        extension.text_at("/spec/serviceAccount/name"),
+        "{verb}: kubectl olm rbac {} -n {} --service-account {}{watched} {flag}",
+        shell_word(&target),
+        shell_word(text("/spec/namespace")),
+        shell_word(text("/spec/serviceAccount/name")),
     )
 }
 
@@ -273,5 +282,30 @@ mod tests {
         assert_eq!(selector("ClusterServiceVersion"), "!olm.copiedFrom");
         let others = KINDS.iter().filter(|(kind, ..)| *kind != "ClusterServiceVersion");
         assert!(others.map(|(kind, ..)| selector(kind)).all(|it| it.is_empty()));
+    }
+
+    // plugin.md 3
+    #[test]
+    fn nothing_that_a_subscription_names_is_run_by_a_shell() {
+        let of = |kind: &str, spec: Value| {
+            let object = json!({"apiVersion": "operators.coreos.com/v1", "kind": kind,
+                "metadata": {"name": "lamp", "namespace": "light"}, "spec": spec,
+                "status": {"installedCSV": "lamp.v1.0.0; id"}});
+            Object::from_value(object).unwrap()
+        };
+        let objects = [
+            of("Subscription", json!({"name": "x$(id)", "channel": "c", "startingCSV": "`id`"})),
+            of("OperatorGroup", json!({"targetNamespaces": ["a;id"]})),
+        ];
+        let steps = steps(&Classic::new(&objects).convert(&[])).join("\n");
+        for (hostile, word) in [
+            ("x$(id)", "rbac 'package:x$(id)"),
+            ("x$(id)", "clusterextension 'x$(id)'"),
+            ("x$(id)-installer", "--service-account 'x$(id)-installer'"),
+            ("a;id", "--watch-namespace 'a;id'"),
+            ("lamp.v1.0.0; id", "-n light 'lamp.v1.0.0; id'"),
+        ] {
+            assert!(steps.contains(word), "{hostile}: {steps}");
+        }
     }
 }

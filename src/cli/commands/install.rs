@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_api::UpgradeConstraintPolicy;
 use olm_core::bundle::is_subdomain;
 use olm_core::catalog::SUGGESTED_NAMESPACE;
-use olm_core::error::first_of;
+use olm_core::error::{first_of, shell_word};
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
 use olm_core::revision::{controller, is_retained_for};
@@ -326,7 +326,7 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let bundle = load_bundle_source(&image).await.with_context(|| format!("{name} ({image})"))?;
     let Ok(namespace) = args.place.require() else {
         let suggested = bundle.csv.annotations.get(SUGGESTED_NAMESPACE);
-        let example = suggested.map_or("NAMESPACE", String::as_str);
+        let example = suggested.map_or_else(|| "NAMESPACE".to_owned(), |it| shell_word(it));
         return usage(format!("a namespace is required: -n {example}"));
     };
     let account = args.account(namespace);

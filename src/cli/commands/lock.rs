@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use clap::Subcommand;
 use olm_core::annotations::is_paused;
+use olm_core::error::shell_word;
 use olm_core::plan::Plan;
 use olm_core::resolve::Catalog;
 use olm_core::version::VersionRelease;
@@ -342,12 +343,9 @@ fn leave(locked: &Locked, error: &anyhow::Error) -> Outcome {
 async fn planned(cluster: &Cluster, one: &Compared) -> anyhow::Result<(ClusterExtension, Plan)> {
     let locked = &one.locked;
     let Some(extension) = &one.extension else {
-        bail!(
-            "kubectl olm install {}@{} --name {} --namespace NAMESPACE creates it",
-            locked.package,
-            locked.version,
-            locked.name
-        );
+        let wanted = shell_word(&format!("{}@{}", locked.package, locked.version));
+        let name = shell_word(&locked.name);
+        bail!("kubectl olm install {wanted} --name {name} --namespace NAMESPACE creates it");
     };
     if let Some(why) = of_itself(extension, one) {
         bail!(why);

@@ -4,6 +4,7 @@
 
 use olm_api::UpgradeConstraintPolicy;
 use olm_api::conditions::Reason;
+use olm_core::error::shell_word;
 use olm_core::extension::holds::{Hold, holder};
 use olm_core::extension::{CatalogMove, ValidExtension};
 use olm_core::rbac::{Permissions, lines, missing_manifests};
@@ -59,7 +60,8 @@ impl UpgradeArgs {
     /// Returns the command that explains the answer to the same request.
     fn why(&self) -> String {
         let version = self.to().map(|range| format!(" --version {}", quote(range)));
-        let channels = self.channels.iter().map(|channel| format!(" --channel {channel}"));
+        let channels = self.channels.iter();
+        let channels = channels.map(|channel| format!(" --channel {}", shell_word(channel)));
         let force = self.force.then(|| " --policy SelfCertified".to_owned());
         let flags = version.into_iter().chain(channels).chain(force);
         format!("kubectl olm why {}{}", self.name, flags.collect::<String>())
