@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{Constraint, ConstraintError, Demand, GroupVersionKind, Rule};
 use crate::catalog::fields::{FieldError, Fields};
-use crate::error::{Chain, quote};
+use crate::error::{Chain, plain, quote};
 use crate::version::{SkipRange, Version};
 
 /// The longest `olm.constraint` that is read, in bytes.
@@ -143,8 +143,7 @@ fn text(members: &mut Members<'_>, name: &str) -> Result<String> {
 
 /// Returns a message from a catalog in the form in which a condition may show it.
 fn one_line(message: &str) -> String {
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    message.trim().chars().take(MAX_MESSAGE).map(printable).collect()
+    plain(message).chars().take(MAX_MESSAGE).collect()
 }
 
 impl From<FieldError> for ConstraintError {

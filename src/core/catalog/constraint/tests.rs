@@ -84,7 +84,9 @@ fn messages_are_one_line_of_at_most_512_characters() {
         let value = json!({"failureMessage": message, "gvk": {}});
         constraint(value).unwrap().message
     };
-    assert_eq!(message("a\n\tb\u{7f}c").as_deref(), Some("a  b c"));
+    assert_eq!(message("a\n\tb\u{7f}c").as_deref(), Some("a b\u{fffd}c"));
+    // Nothing turns the text around it.
+    assert_eq!(message("a\u{202e}b").as_deref(), Some("a\u{fffd}b"));
     assert_eq!(message(&"é".repeat(600)), Some("é".repeat(512)));
     assert_eq!(message(" \n "), None);
 }
