@@ -8,6 +8,7 @@ use olm_core::rbac::{self, Permissions, Powers};
 use olm_core::render::api_service_bindings;
 use olm_core::revision::is_optional_group;
 
+use crate::graph::plain;
 use crate::output::KeyValues;
 use crate::prelude::*;
 
@@ -104,6 +105,7 @@ impl Description {
         }
     }
 
+    /// Writes it for people; all of its text is the author's.
     pub(crate) fn write(&self, sheet: &mut KeyValues) {
         let named = |key: &str, value: &Option<String>| {
             let value = value.as_deref()?;
@@ -112,9 +114,9 @@ impl Description {
         let about =
             [named("", &self.display_name), named("", &self.version), named("by ", &self.provider)];
         let about = about.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        sheet.line("Bundle", self.bundle.clone());
-        sheet.lines("", (!about.is_empty()).then_some(about));
-        sheet.line("Package", self.package.clone());
+        sheet.line("Bundle", plain(&self.bundle));
+        sheet.lines("", (!about.is_empty()).then(|| plain(&about)));
+        sheet.line("Package", plain(&self.package));
         sheet.line("Install modes", or_none(&self.install_modes.join(", ")));
         let watch = match self.watch_namespace {
             WatchNamespace::None => "cannot be set",
@@ -122,21 +124,19 @@ impl Description {
             WatchNamespace::Required => "must be set",
         };
         sheet.line("watchNamespace", watch.to_owned());
-        sheet.lines("Kubernetes", named("at least ", &self.min_kube_version));
-        sheet.lines("OpenShift", named("at most ", &self.max_open_shift_version));
+        let shown = |text: Option<String>| text.as_deref().map(plain);
+        sheet.lines("Kubernetes", shown(named("at least ", &self.min_kube_version)));
+        sheet.lines("OpenShift", shown(named("at most ", &self.max_open_shift_version)));
         sheet.lines("Certificates", self.certificates.iter().map(certificate_line));
         let rights = self.accounts.iter().map(rights_line);
-        sheet.lines("Rights", rights.chain(self.powers.iter().cloned()));
-        let constraints = self.constraints.iter();
-        sheet.lines(
-            "Constraints",
-            constraints.map(|one| {
-                format!("{} {}", one["type"].as_str().unwrap_or_default(), one["value"])
-            }),
-        );
+        sheet.lines("Rights", rights.chain(self.powers.iter().map(|it| plain(it))));
+        let constraint = |one: &Value| {
+            plain(&format!("{} {}", one["type"].as_str().unwrap_or_default(), one["value"]))
+        };
+        sheet.lines("Constraints", self.constraints.iter().map(constraint));
         let kind = |it: &RequiredKind| {
             let optional = if it.optional { ", optional" } else { "" };
-            format!("{} of {}{optional}", it.kind, it.api_version)
+            plain(&format!("{} of {}{optional}", it.kind, it.api_version))
         };
         sheet.lines("Kinds", self.kinds.iter().map(kind));
     }
@@ -149,7 +149,7 @@ fn or_none(text: &str) -> String {
 fn certificate_line((deployment, webhooks): (&String, &BTreeMap<String, usize>)) -> String {
     let webhooks = webhooks.iter().map(|(kind, count)| format!("{count} {kind}"));
     let webhooks = webhooks.collect::<Vec<_>>().join(", ");
-    format!("for deployment {deployment}: {webhooks}")
+    plain(&format!("for deployment {deployment}: {webhooks}"))
 }
 
 fn rights_line((account, rights): (&String, &Rights)) -> String {
@@ -160,7 +160,7 @@ fn rights_line((account, rights): (&String, &Rights)) -> String {
     for strong in &rights.strong {
         line = line + "; " + strong;
     }
-    line
+    plain(&line)
 }
 
 /// Derives it from the configuration schema.
@@ -260,4 +260,30 @@ pub(crate) fn missing_accounts(csv: &Csv, objects: &[Object]) -> Vec<String> {
         })
     });
     missing.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_author_of_a_bundle_writes_no_line_of_its_description() {
+        let csv = json!({"apiVersion": "operators.coreos.com/v1alpha1",
+            "kind": "ClusterServiceVersion", "metadata": {"name": "lamp.v1.0.0"},
+            "spec": {"displayName": "Lamp\nRights: none\u{202e}", "install": {"strategy": "deployment",
+                "spec": {"deployments": [], "clusterPermissions": [{"serviceAccountName": "a\nb",
+                    "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}]}}}});
+        let annotations = "annotations: {operators.operatorframework.io.bundle.package.v1: lamp}";
+        let files = BTreeMap::from([
+            ("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes()),
+            ("metadata/annotations.yaml".to_owned(), annotations.as_bytes().to_vec()),
+        ]);
+        let bundle = Bundle::from_files(&files).unwrap();
+        let (mut sheet, mut out) = (KeyValues::default(), Vec::new());
+        Description::of(&bundle, Vec::new()).write(&mut sheet);
+        sheet.write(&mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("\n                Lamp Rights: none\u{fffd}\n"), "{text}");
+        assert!(text.contains("\nRights          a b: rules in the cluster: 1, "), "{text}");
+    }
 }
