@@ -27,13 +27,25 @@ impl Permissions {
         let mut found = BTreeSet::new();
         for (_, right) in self.iter() {
             let Permission::Resource { group, resource, verb, .. } = right else { continue };
-            found.insert(match verb.as_str() {
-                "*" if [group, resource].iter().all(|part| *part == "*") => "everything",
-                "bind" => "bind",
-                "escalate" => "escalate",
-                IMPERSONATE => IMPERSONATE,
-                _ => continue,
-            });
+            let is = |groups: &[&str], resources: &[&str]| {
+                groups.contains(&group.as_str()) && resources.contains(&resource.as_str())
+            };
+            match verb.as_str() {
+                "*" if is(&["*"], &["*"]) => found.extend(["everything"]),
+                // What they are about: on other resources they mean nothing.
+                "*" => {
+                    if is(&["*", RBAC], &["*", "clusterroles", "roles"]) {
+                        found.extend(["bind", "escalate"]);
+                    }
+                    if is(&["*", ""], &["*", "groups", "serviceaccounts", "users"]) {
+                        found.insert(IMPERSONATE);
+                    }
+                }
+                "bind" => found.extend(["bind"]),
+                "escalate" => found.extend(["escalate"]),
+                IMPERSONATE => found.extend([IMPERSONATE]),
+                _ => {}
+            }
         }
         if found.contains("everything") {
             return found;
@@ -41,8 +53,11 @@ impl Permissions {
         let may = |verb: &str, group: &str, resource: &str| {
             self.covers("", &Permission::on(verb, group, resource, None))
         };
-        if may("get", "", "secrets") || may("list", "", "secrets") {
+        if ["get", "list", "watch"].iter().any(|verb| may(verb, "", "secrets")) {
             found.insert("reads every Secret");
+        }
+        if may("create", "", "serviceaccounts/token") {
+            found.insert("makes tokens of any account");
         }
         if ["delete", "patch", "update"].iter().any(|verb| may(verb, RBAC, "clusterroles")) {
             found.insert("changes any ClusterRole");
