@@ -11,6 +11,9 @@ use super::required::role_reference;
 use super::rule::{PolicyRule, RBAC, is_rbac};
 use crate::object::{Object, items};
 
+/// The type of Secrets in which Kubernetes writes a token, and the annotation that says of which account.
+const TOKEN_SECRET: &str = "kubernetes.io/service-account-token";
+const TOKEN_OF: &str = "kubernetes.io/service-account.name";
 /// The account that Kubernetes makes in each namespace.
 const DEFAULT_ACCOUNT: &str = "default";
 /// Where the specs of pods are in the objects that make them.
@@ -20,6 +23,9 @@ const HOST: [(&str, &str); 3] = [
     ("hostPID", "see the processes of the host"),
     ("hostIPC", "use the IPC namespace of the host"),
 ];
+
+/// What makes containers processes of a Windows host, of a pod and of a container.
+const HOST_PROCESS: &str = "/securityContext/windowsOptions/hostProcess";
 
 impl Permissions {
     /// Returns the most powerful rights of the set, in words.
@@ -92,6 +98,7 @@ impl Powers {
                 "RoleBinding" | "ClusterRoleBinding" if is_rbac(object.group()) => {
                     powers.add_binding(object, &objects);
                 }
+                "Secret" if object.group().is_empty() => powers.add_token(object, &objects),
                 _ => powers.add_pods(object, &objects),
             }
         }
@@ -171,6 +178,17 @@ impl Powers {
         }
     }
 
+    /// Adds the account of which Kubernetes writes a token into a Secret: pods that mount that act as it.
+    fn add_token(&mut self, secret: &Object, objects: &[&Object]) {
+        let account = secret.annotation(TOKEN_OF).unwrap_or_default();
+        if secret.text_at("/type") == TOKEN_SECRET
+            && !is_own_account(objects, secret.namespace(), account)
+        {
+            let name = secret.name();
+            self.others.insert(format!("Secret {name} holds a token of service account {account}"));
+        }
+    }
+
     fn add_pods(&mut self, object: &Object, objects: &[&Object]) {
         let own = if object.kind() == "Pod" { object.pointer("/spec") } else { None };
         let templates = POD_SPECS.iter().filter_map(|pointer| object.pointer(pointer));
@@ -200,7 +218,12 @@ impl Powers {
                 self.others.insert(format!("{whose} mount {path} of the host"));
             }
         }
-        for container in items(&spec["initContainers"]).chain(items(&spec["containers"])) {
+        let containers = || items(&spec["initContainers"]).chain(items(&spec["containers"]));
+        let is_on_host = |it: &Value| it.pointer(HOST_PROCESS) == Some(&Value::Bool(true));
+        if is_on_host(spec) || containers().any(is_on_host) {
+            self.others.insert(format!("{whose} run as processes of a Windows host"));
+        }
+        for container in containers() {
             if container.pointer("/securityContext/privileged") == Some(&Value::Bool(true)) {
                 self.others.insert(format!("{whose} are privileged"));
             }
@@ -333,6 +356,14 @@ mod tests {
         assert_eq!(after.beyond(&before), [list]);
         assert_eq!(before.beyond(&after), [""; 0]);
         assert_eq!(after.beyond(&after), [""; 0]);
+    }
+
+    #[test]
+    fn a_token_of_an_own_account_gives_nothing() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "t", "namespace": "ns", "annotations": {TOKEN_OF: "sa"}},
+            "type": TOKEN_SECRET});
+        assert_eq!(Powers::of(objects(&[secret]).iter()).others(), BTreeSet::new());
     }
 
     #[test]
