@@ -14,6 +14,8 @@ use crate::object::{Object, items};
 /// The type of Secrets in which Kubernetes writes a token, and the annotation that says of which account.
 const TOKEN_SECRET: &str = "kubernetes.io/service-account-token";
 const TOKEN_OF: &str = "kubernetes.io/service-account.name";
+/// The prefix of labels that add a role to one of Kubernetes' roles for users.
+const AGGREGATE_TO: &str = "rbac.authorization.k8s.io/aggregate-to-";
 /// The account that Kubernetes makes in each namespace.
 const DEFAULT_ACCOUNT: &str = "default";
 /// Where the specs of pods are in the objects that make them.
@@ -79,8 +81,9 @@ pub struct Powers {
     rights: Permissions,
     /// The roles that the bundle binds to its own accounts, and where.
     bound: Permissions,
-    /// What these roles give accounts, users and groups that are not its own, by whom they name. Their
-    /// names are not compared: that of a role that was rendered changes with its rules.
+    /// What these roles give accounts, users and groups that are not its own, by whom they name, and
+    /// whoever has a role that they are aggregated to. Their names are not compared: that of a role that
+    /// was rendered changes with its rules.
     given: BTreeMap<String, Permissions>,
     /// One sentence for each of these bindings.
     givings: BTreeSet<String>,
@@ -132,6 +135,14 @@ impl Powers {
 
     fn add_role(&mut self, role: &Object) {
         add_rules(&mut self.rights, role.namespace(), role);
+        // Of a Role they mean nothing.
+        let labels = role.pointer("/metadata/labels").filter(|_| role.kind() == "ClusterRole");
+        let labels = labels.and_then(Value::as_object).into_iter().flatten();
+        for (label, _) in labels.filter(|(_, value)| *value == "true") {
+            let Some(level) = label.strip_prefix(AGGREGATE_TO) else { continue };
+            let whom = format!("whoever is bound to ClusterRole {level}");
+            add_rules(self.given.entry(whom).or_default(), "", role);
+        }
         // Whose rules Kubernetes collects is known to the cluster alone.
         for selector in role.list_at("/aggregationRule/clusterRoleSelectors") {
             let name = role.name();
@@ -356,6 +367,20 @@ mod tests {
         assert_eq!(after.beyond(&before), [list]);
         assert_eq!(before.beyond(&after), [""; 0]);
         assert_eq!(after.beyond(&after), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_newly_aggregated_to_a_role_for_users_is_more() {
+        let role = |label: &str| {
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": "wide", "labels": {(AGGREGATE_TO.to_owned() + "view"): label}},
+                "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]})
+        };
+        let powers = |label: &str| Powers::of(objects(&[role(label)]).iter());
+        let line = "whoever is bound to ClusterRole view: Namespace:\"\" APIGroups:[] \
+                    Resources:[secrets] Verbs:[list]";
+        assert_eq!(powers("true").beyond(&powers("false")), [line]);
+        assert_eq!(powers("true").beyond(&powers("true")), [""; 0]);
     }
 
     #[test]
