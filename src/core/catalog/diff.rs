@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::changed::{Stays, VersionChange, changes, release};
-use super::graph::{behind_their_minor, have_a_future};
+use super::graph::behind_their_minor;
 use super::index::{Content, PackageIndex};
-use super::model::{Bundle, Channel};
+use super::model::{Bundle, Channel, Entry};
 use crate::version::VersionRelease;
 
 /// What changes in a package.
@@ -115,10 +115,6 @@ impl PackageDiff {
         let added = after.iter().filter(|(version, _)| !before.contains_key(*version));
         let added = added.map(|(_, bundle)| bundle.name.as_str()).collect();
         let moved = old.default_channel != new.default_channel;
-        let behind_before = behind(old);
-        let z_stream = behind(new)
-            .into_iter()
-            .filter(|version| before.contains_key(version) && !behind_before.contains(version));
         Self {
             name: name.to_owned(),
             unreadable: None,
@@ -131,15 +127,39 @@ impl PackageDiff {
             heads: heads.collect(),
             changed_images: images.collect(),
             changed_versions: changes(old, new, &stays, &added),
-            stranded: stranded(old, new),
-            z_stream: z_stream.collect(),
+            stranded: Vec::new(),
+            z_stream: Vec::new(),
             deprecated: newly_deprecated(old, new),
+        }
+    }
+
+    fn with_paths(name: &str, old: &PackageIndex, new: &PackageIndex) -> Self {
+        let (before, behind_before) = (versions(old), behind(old));
+        let is_worse = |it: &String| before.contains_key(it) && !behind_before.contains(it);
+        Self {
+            stranded: stranded(old, new),
+            z_stream: behind(new).into_iter().filter(is_worse).collect(),
+            ..Self::of(name, old, new)
         }
     }
 }
 
 /// Returns what differs, by the name of the package.
 pub fn diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
+    packages(old, new, PackageDiff::with_paths)
+}
+
+/// Returns what differs without the versions that lose update paths, which takes the square of what a
+/// package has.
+pub fn quick_diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
+    packages(old, new, PackageDiff::of)
+}
+
+fn packages(
+    old: &Content,
+    new: &Content,
+    compare: fn(&str, &PackageIndex, &PackageIndex) -> PackageDiff,
+) -> Vec<PackageDiff> {
     let empty = PackageIndex::default();
     let names: BTreeSet<&str> = [old, new]
         .into_iter()
@@ -150,9 +170,7 @@ pub fn diff(old: &Content, new: &Content) -> Vec<PackageDiff> {
         let (before, after) = (old.package(name), new.package(name));
         let usable_before = before.and_then(Result::ok);
         match after.transpose() {
-            Ok(after) => {
-                PackageDiff::of(name, usable_before.unwrap_or(&empty), after.unwrap_or(&empty))
-            }
+            Ok(after) => compare(name, usable_before.unwrap_or(&empty), after.unwrap_or(&empty)),
             Err(error) => PackageDiff {
                 name: name.to_owned(),
                 unreadable: before.is_none_or(|it| it.is_ok()).then(|| error.to_owned()),
@@ -202,15 +220,22 @@ fn behind(package: &PackageIndex) -> BTreeSet<String> {
 /// Returns the versions of before that nothing follows after, though they are not a head there and
 /// something followed them, or they were a head, before.
 fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
-    let bundles: Vec<_> =
-        old.bundles.iter().map(|bundle| (bundle.name.as_str(), release(bundle))).collect();
-    let fine = |package: &PackageIndex| {
-        let channels: Vec<_> = package.channels.values().collect();
-        have_a_future(&channels, &bundles)
+    let stranded =
+        old.bundles.iter().rev().filter(|it| has_future(old, it) && !has_future(new, it));
+    stranded.filter_map(version).collect()
+}
+
+/// Says whether a bundle is a head, or another one may follow it.
+fn has_future(package: &PackageIndex, bundle: &Bundle) -> bool {
+    let name = bundle.name.as_str();
+    let follows = |entry: &Entry| {
+        entry.replaces == name
+            || entry.skips.iter().any(|skipped| skipped == name)
+            || release(bundle)
+                .is_some_and(|it| entry.name != name && entry.leads_from(name, &it.version))
     };
-    let all = old.bundles.iter().zip(fine(old)).zip(fine(new)).rev();
-    let stranded = all.filter(|((_, before), after)| *before && !*after);
-    stranded.filter_map(|((bundle, _), _)| version(bundle)).collect()
+    let mut channels = package.channels.values();
+    channels.any(|channel| channel.heads().contains(name) || channel.entries.iter().any(follows))
 }
 
 fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {

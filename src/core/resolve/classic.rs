@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 use olm_api::keys::property;
 
-use super::edge::leads_from;
 use super::{Installed, Request, Resolution};
 use crate::catalog::{Channel, Entry, PackageIndex};
 
@@ -169,7 +168,7 @@ fn next_in<'a>(
     let follows = |entry: &Entry| {
         installed.is_none_or(|installed| {
             let version = installed.parse();
-            version.is_ok_and(|version| leads_from(entry, &installed.name, &version.version))
+            version.is_ok_and(|version| entry.leads_from(&installed.name, &version.version))
         })
     };
     let mut candidates = chain.into_iter().filter(|entry| follows(entry));

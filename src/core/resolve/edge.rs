@@ -22,11 +22,6 @@ pub fn edges(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
     replaces.map(Edge::Replaces).into_iter().chain(skips).chain(skip_range)
 }
 
-/// Says whether some edge of an entry starts at a bundle.
-pub(crate) fn leads_from(entry: &Entry, name: &str, version: &Version) -> bool {
-    edges(entry).any(|edge| edge.leads_from(name, version))
-}
-
 impl Edge<'_> {
     /// Says whether the edge starts at a bundle; an invalid skip range never does.
     pub fn leads_from(self, name: &str, version: &Version) -> bool {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use olm_api::conditions::Reason as Code;
 
 use super::Query;
-use super::edge::leads_from;
 use super::policy::HeldReason;
 use super::validate::ValidationError;
 use crate::catalog::{Bundle, Entry, PackageIndex, Steps};
@@ -231,7 +230,7 @@ impl Query<'_> {
         }
         let name = self.request.installed.as_ref().map(|it| it.name.as_str());
         self.considered(package, bundle)
-            .any(|entry| leads_from(entry, name.unwrap_or_default(), &installed.version))
+            .any(|entry| entry.leads_from(name.unwrap_or_default(), &installed.version))
     }
 
     /// Says whether a bundle has this version and release, whatever its name.

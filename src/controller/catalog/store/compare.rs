@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use olm_core::catalog::diff::{PackageDiff, diff};
+use olm_core::catalog::diff::{PackageDiff, quick_diff};
 
 use super::{Content, Staged};
 
@@ -15,7 +15,7 @@ impl Staged {
         let mut changes = Vec::new();
         for name in names {
             if !self.has_same(served, name)? {
-                changes.extend(diff(&served.package(name)?, &self.content.package(name)?));
+                changes.extend(quick_diff(&served.package(name)?, &self.content.package(name)?));
             }
         }
         Ok(changes)
