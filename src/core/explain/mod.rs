@@ -12,7 +12,6 @@ mod evaluation;
 mod finding;
 mod headline;
 mod hint;
-mod intervals;
 mod model;
 mod path;
 mod report;

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::intervals::{Interval, Intervals};
-use crate::catalog::{Bundle, PackageIndex};
+use crate::catalog::{Bundle, Entry, PackageIndex};
 use crate::resolve::Query;
-use crate::resolve::{Edge, edges};
-use crate::version::{Version, VersionRelease};
+use crate::version::VersionRelease;
 
 /// The longest path that is considered, in steps.
 const MAX_STEPS: usize = 200;
+/// Most bundles times entries of a package whose paths are looked for: each entry may lead from each
+/// bundle. The largest packages of public catalogs have a tenth.
+const MAX_PAIRS: usize = 10_000_000;
 
 /// Everything that can be reached from the installed bundle within one catalog, with the shortest
 /// path to each; of several the one over higher versions.
@@ -28,48 +29,42 @@ struct State<'a> {
     version: &'a VersionRelease,
 }
 
-/// The edges of a package by where they start.
-struct Starts<'a> {
-    named: BTreeMap<&'a str, Vec<usize>>,
-    /// The versions at which edges start, in ascending order.
-    versions: Vec<&'a Version>,
-    /// The ranges of those that were not followed yet, as positions among the versions.
-    ranges: Intervals,
-}
-
 impl Reach {
     /// Walks from the installed bundle over the edges of the considered channels.
-    pub(super) fn new(
+    pub(super) fn new<'p>(
         query: &Query<'_>,
-        package: &PackageIndex,
-        installed: &VersionRelease,
+        package: &'p PackageIndex,
+        installed: &'p VersionRelease,
     ) -> Self {
-        let mut starts = Starts::new(query, package, installed);
-        let release_support = query.options.release_support;
-        let name = query.request.installed.as_ref();
-        let start = |name| State { position: None, name, version: installed };
-        let mut frontier = vec![start(name.map_or("", |it| it.name.as_str()))];
-        // The installed version may have another name in the catalog, and edges from that.
-        let same = |bundle: &&Bundle| query.is_version(bundle, installed);
-        let renamed = package.bundles.iter().filter(same);
-        frontier.extend(renamed.map(|bundle| start(&bundle.name)));
         let mut from = BTreeMap::new();
+        let entries: usize = package.channels.values().map(|it| it.entries.len()).sum();
+        if package.bundles.len().saturating_mul(entries) > MAX_PAIRS {
+            return Self { from };
+        }
+        let is_same = |bundle: &&Bundle| query.is_version(bundle, installed);
+        // A bundle without a version cannot be installed, so no path goes through it.
+        let target = |(position, bundle): (usize, &'p Bundle)| {
+            let version = bundle.version(query.options.release_support).ok()?;
+            let entries: Vec<_> = query.considered(package, bundle).collect();
+            let state = State { position: Some(position), name: &bundle.name, version };
+            (!is_same(&bundle)).then_some((state, entries))
+        };
+        let mut open: Vec<_> = package.bundles.iter().enumerate().filter_map(target).collect();
+        let name = query.request.installed.as_ref().map_or("", |it| it.name.as_str());
+        // The installed version may have another name in the catalog, and edges from that.
+        let renamed = package.bundles.iter().filter(is_same).map(|bundle| bundle.name.as_str());
+        let start = |name| State { position: None, name, version: installed };
+        let mut frontier: Vec<_> = [name].into_iter().chain(renamed).map(start).collect();
         for _ in 0..MAX_STEPS {
             let mut next = Vec::new();
-            for state in &frontier {
-                for target in starts.targets(state.name, &state.version.version) {
-                    let bundle = &package.bundles[target];
-                    // A bundle without a version cannot be installed, so no path goes through it.
-                    let Ok(version) = bundle.version(release_support) else { continue };
-                    if from.contains_key(&target) || query.is_version(bundle, installed) {
-                        continue;
-                    }
-                    from.insert(target, state.position);
-                    next.push(State { position: Some(target), name: &bundle.name, version });
+            for State { position, name, version } in frontier {
+                let leads = |(_, entries): &mut (State<'_>, Vec<&Entry>)| {
+                    entries.iter().any(|entry| entry.leads_from(name, &version.version))
+                };
+                for (target, _) in open.extract_if(.., leads) {
+                    from.extend(target.position.map(|target| (target, position)));
+                    next.push(target);
                 }
-            }
-            if next.is_empty() {
-                break;
             }
             // Bundles are ordered by descending version, so the higher version comes first.
             next.sort_by_key(|state| state.position);
@@ -89,44 +84,5 @@ impl Reach {
         }
         path.reverse();
         Some(path)
-    }
-}
-
-impl<'a> Starts<'a> {
-    fn new(query: &Query<'_>, package: &'a PackageIndex, installed: &'a VersionRelease) -> Self {
-        let release_support = query.options.release_support;
-        let versions = package.bundles.iter().filter_map(|it| it.version(release_support).ok());
-        let mut versions: Vec<_> =
-            versions.chain([installed]).map(|version| &version.version).collect();
-        versions.sort_by(|a, b| a.precedence(b));
-        versions.dedup_by(|a, b| a.precedence(b).is_eq());
-        let mut named: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        let mut ranges = Vec::new();
-        for (position, bundle) in package.bundles.iter().enumerate() {
-            for edge in query.considered(package, bundle).flat_map(edges) {
-                match edge {
-                    Edge::Replaces(name) | Edge::Skips(name) => {
-                        named.entry(name).or_default().push(position);
-                    }
-                    Edge::SkipRange(it) => {
-                        let range = it.range.as_ref().ok();
-                        let among = range.map(|range| range.runs(&versions));
-                        let interval = |versions| Interval { versions, target: position };
-                        ranges.extend(among.into_iter().flatten().map(interval));
-                    }
-                }
-            }
-        }
-        Self { named, versions, ranges: Intervals::new(ranges) }
-    }
-
-    /// Returns the bundles one step away, some of them perhaps more than once, except by ranges that
-    /// were followed before: their bundles have been reached.
-    fn targets(&mut self, name: &str, version: &Version) -> Vec<usize> {
-        let mut targets = self.named.get(name).cloned().unwrap_or_default();
-        if let Ok(at) = self.versions.binary_search_by(|other| other.precedence(version)) {
-            self.ranges.take(at, &mut targets);
-        }
-        targets
     }
 }

@@ -14,7 +14,6 @@ mod version_range;
 mod tests;
 
 pub use release::{Release, ReleaseError, VersionRelease, VersionReleaseError};
-pub(crate) use skip_range::joined;
 pub use skip_range::{SkipRange, SkipRangeError};
 pub(crate) use tolerant::without_leading_zeros;
 pub use version_range::{VersionRange, VersionRangeError};

@@ -5,7 +5,6 @@
 //!
 //! Source: resolution.md section 3, blang/semver v4.0.0.
 
-use std::ops::Range;
 use std::str::FromStr;
 
 use super::{Version, VersionError};
@@ -81,11 +80,6 @@ impl SkipRange {
         self.alternatives.iter().any(|terms| terms.iter().all(holds))
     }
 
-    /// Returns where in `versions`, which are sorted by precedence, those of the range stand, in order.
-    pub fn runs(&self, versions: &[&Version]) -> Vec<Range<usize>> {
-        joined(self.alternatives.iter().flat_map(|terms| runs_of(terms, versions)).collect())
-    }
-
     /// Says whether there is no version that the range contains.
     pub fn is_empty(&self) -> bool {
         !self.samples().any(|version| self.contains(&version))
@@ -104,46 +98,6 @@ impl SkipRange {
         let near = versions.flat_map(|version| [version.clone(), version.successor()]);
         std::iter::once(Version::lowest()).chain(near)
     }
-}
-
-/// Returns where in sorted versions those stand for which all terms hold.
-fn runs_of(terms: &[Term], versions: &[&Version]) -> Vec<Range<usize>> {
-    let (mut from, mut to) = (0, versions.len());
-    let mut holes = Vec::new();
-    for Term { operator, version } in terms {
-        let below = versions.partition_point(|other| other.precedence(version).is_lt());
-        let up_to = versions.partition_point(|other| other.precedence(version).is_le());
-        match operator {
-            Operator::Equal => (from, to) = (from.max(below), to.min(up_to)),
-            Operator::NotEqual => holes.push(below..up_to),
-            Operator::Greater => from = from.max(up_to),
-            Operator::GreaterOrEqual => from = from.max(below),
-            Operator::Less => to = to.min(below),
-            Operator::LessOrEqual => to = to.min(up_to),
-        }
-    }
-    let mut runs = Vec::new();
-    for hole in joined(holes) {
-        runs.push(from..hole.start.min(to));
-        from = from.max(hole.end);
-    }
-    runs.push(from..to);
-    runs.retain(|run| !run.is_empty());
-    runs
-}
-
-/// Returns the same numbers as few ranges, in order.
-pub(crate) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<usize>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            Some(_) | None => joined.push(range),
-        }
-    }
-    joined
 }
 
 impl Term {
