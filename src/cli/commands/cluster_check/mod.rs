@@ -198,8 +198,7 @@ pub(crate) fn warn_of_closing(platform: Option<MinorRelease>, snapshot: &Extensi
     let Some(current) = platform else { return };
     let catalogs = snapshot.catalogs();
     let Ok(selected) = snapshot.resolve(&catalogs).result else { return };
-    let properties = selected.bundle.properties.iter();
-    let max = max_declared(properties.map(|it| (it.kind.as_str(), it.value.as_str())));
+    let max = max_declared(&selected.bundle.properties);
     if let Some(warning) = closing(current, &selected.bundle.name, max) {
         notice(&format!("warning: {warning}"));
     }
