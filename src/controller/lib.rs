@@ -53,6 +53,7 @@ pub mod settings;
 pub mod telemetry;
 pub mod term;
 pub mod tls;
+pub mod turns;
 pub mod version;
 pub mod watchdog;
 pub mod written;

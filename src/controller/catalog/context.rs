@@ -11,13 +11,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::error::CatalogError;
 use super::plan::{CatalogFailure, Memory};
 use super::store::{Store, StoreError};
-use super::turns::Turns;
 use crate::backoff::FIRST_DELAY_CATALOG;
 use crate::by_key::ByKey;
 use crate::credentials::RegistryCredentials;
 use crate::reconcile::Reconciler;
 use crate::telemetry::{CONTROLLER_CATALOG, Metrics};
+use crate::turns::RegistryTurns;
 
+/// Catalogs that are pulled at the same time; each is in memory until it is on disk.
+const PULLS: usize = 4;
+/// The same from one registry.
+const PULLS_OF_ONE: usize = 3;
 /// Contents written on disk at the same time.
 const MAX_WRITES: u32 = 8;
 
@@ -30,7 +34,7 @@ pub struct Context {
     pub(super) reconciler: Reconciler,
     /// The start of this process.
     pub(super) began: Timestamp,
-    pub(super) turns: Turns,
+    pub(super) turns: RegistryTurns,
     /// Set when no reconcile is to wait any more for what is not ours.
     pub(super) stopping: watch::Sender<bool>,
     /// A permit for each write on disk that is under way.
@@ -67,7 +71,7 @@ impl Context {
             metrics,
             reconciler,
             began: Timestamp::now(),
-            turns: Turns::default(),
+            turns: RegistryTurns::new(PULLS, PULLS_OF_ONE),
             stopping: watch::Sender::new(false),
             writes: Arc::new(Semaphore::new(MAX_WRITES as usize)),
             memories: ByKey::default(),

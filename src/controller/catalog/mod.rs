@@ -19,7 +19,6 @@ mod report;
 pub mod store;
 mod taken;
 mod trust;
-mod turns;
 mod writer;
 
 use std::pin::pin;

@@ -3,18 +3,16 @@
 //! A registry that answers a byte at a time holds up the extension that needs it, and nobody else:
 //! a reconcile waits a few seconds, says that the pull continues, and is called again at its end.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::SinkExt as _;
 use futures::channel::mpsc;
 use olm_image::PullError;
-use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::by_key::ByKey;
 use crate::cluster::Task;
+use crate::turns::RegistryTurns;
 
 /// The time that a reconcile waits for a registry. Nearly every pull takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,8 +29,7 @@ const WAITING: usize = 64;
 pub(super) struct Pulls<T> {
     patience: Duration,
     under_way: ByKey<UnderWay<T>>,
-    registries: Mutex<HashMap<String, Arc<Semaphore>>>,
-    all: Arc<Semaphore>,
+    turns: RegistryTurns,
     ended: mpsc::Sender<String>,
 }
 
@@ -62,8 +59,7 @@ impl<T: Send + 'static> Pulls<T> {
         Self {
             patience: PATIENCE,
             under_way: ByKey::default(),
-            registries: Mutex::default(),
-            all: Arc::new(Semaphore::new(ALL_AT_ONCE)),
+            turns: RegistryTurns::new(ALL_AT_ONCE, AT_ONCE),
             ended,
         }
     }
@@ -104,11 +100,9 @@ impl<T: Send + 'static> Pulls<T> {
         registry: &str,
         work: impl Future<Output = Answer<T>> + Send + 'static,
     ) -> UnderWay<T> {
-        let (places, all) = (self.places(registry), Arc::clone(&self.all));
+        let turn = self.turns.next(registry);
         let end = tokio::spawn(async move {
-            // They are closed by nobody. What waits for its registry takes no place of the others.
-            let _place = places.acquire_owned().await;
-            let _of_all = all.acquire_owned().await;
+            let _turn = turn.await;
             work.await
         });
         UnderWay { image: image.to_owned(), task: Task(end.abort_handle()), end }
@@ -126,14 +120,6 @@ impl<T: Send + 'static> Pulls<T> {
             answer.map_err(lost).flatten()
         });
         UnderWay { image, end, task }
-    }
-
-    fn places(&self, registry: &str) -> Arc<Semaphore> {
-        let mut registries = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody uses are forgotten.
-        registries.retain(|name, places| name == registry || Arc::strong_count(places) > 1);
-        let places = registries.entry(registry.to_owned());
-        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
     }
 }
 
@@ -187,22 +173,6 @@ mod tests {
         let got = pulls.wait("e", "j", "r", async { Ok(3) }).await;
         assert_eq!(got.unwrap().unwrap(), 3);
         assert!(dropped.await.is_err());
-    }
-
-    #[tokio::test]
-    async fn a_registry_that_stalls_holds_up_its_own_images_only() {
-        let (ended, _) = super::ended();
-        let pulls = pulls(ended);
-        for extension in ["a", "b", "c", "d"] {
-            assert!(pulls.wait(extension, "i", "slow", never()).await.is_none());
-        }
-        let held_up = pulls.wait("e", "i", "slow", async { Ok(4) }).await;
-        assert!(held_up.is_none());
-        let got = pulls.wait("f", "i", "fast", async { Ok(5) }).await;
-        assert_eq!(got.unwrap().unwrap(), 5);
-        pulls.forget("a");
-        let got = pulls.wait("e", "i", "slow", never()).await;
-        assert_eq!(got.unwrap().unwrap(), 4);
     }
 
     #[tokio::test]
