@@ -12,7 +12,7 @@ use kube::{Api, Resource};
 use olm_cluster::code;
 use serde::de::DeserializeOwned;
 
-use super::error::{Repeated, Sentence};
+use super::error::{Repeated, Sentence, request_of};
 use crate::backoff::WatchDelays;
 
 /// Objects of tenants in one page of a list: each may have 256 KiB of annotations, and as much again
@@ -105,36 +105,21 @@ fn settled<T: Send>(
     let mut failure = Repeated::default();
     watching.backoff(delays).filter(move |event| {
         match event {
-            Err(error) if is_forbidden(error) => {
-                failure.log(Sentence(error).to_string(), "watch refused");
-            }
-            Err(error) if is_unreadable(error) => {
-                failure.log(Sentence(error).to_string(), "watch cannot be read");
-            }
-            Err(error) => tracing::debug!(error = %Sentence(error), "watch interrupted"),
+            Err(error) => match request_of(error) {
+                Some(request) if code(request) == 403 => {
+                    failure.log(Sentence(error).to_string(), "watch refused");
+                }
+                // What one of its objects holds.
+                Some(kube::Error::SerdeError(_)) => {
+                    failure.log(Sentence(error).to_string(), "watch cannot be read");
+                }
+                _ => tracing::debug!(error = %Sentence(error), "watch interrupted"),
+            },
             Ok(event) if is_read(event) => failure.over(),
             Ok(_) => {}
         }
         ready(event.is_ok())
     })
-}
-
-fn is_forbidden(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            code(error) == 403
-        }
-        _ => false,
-    }
-}
-
-/// Returns whether a watch failed because of what one of its objects holds.
-fn is_unreadable(error: &watcher::Error) -> bool {
-    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
-    let (InitialListFailed(error) | WatchFailed(error) | WatchStartFailed(error)) = error else {
-        return false;
-    };
-    matches!(error, kube::Error::SerdeError(_))
 }
 
 #[cfg(test)]

@@ -127,6 +127,15 @@ impl fmt::Display for Sentence<'_> {
     }
 }
 
+/// Returns the request of a watch that failed; nothing where there was none.
+pub fn request_of(error: &watcher::Error) -> Option<&kube::Error> {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => Some(error),
+        _ => None,
+    }
+}
+
 fn watch_message(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error) => format!("listing: {}", message(error)),

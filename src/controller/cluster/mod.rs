@@ -33,7 +33,7 @@ pub use connections::connect;
 pub(crate) use error::refusal;
 pub use error::{
     Failure, MAX_RIGHTS_DELAY, Repeated, RequestError, Sentence, causes, ended_after, is_denied,
-    is_namespace_terminating, retry_after,
+    is_namespace_terminating, request_of, retry_after,
 };
 pub use kinds::{Kind, Kinds};
 pub use olm_cluster::{ApiError, code, join_bounded, message};

@@ -217,7 +217,7 @@ async fn keep(api: Api<Metadata>, state: &Mutex<State>, wake: &Wake) {
     }
 }
 
-async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube::Error {
+async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> watcher::Error {
     let managed = format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM);
     let config = of_tenants().labels(&managed);
     let events = watcher(api.clone(), config).backoff(WatchDelays::default());
@@ -229,9 +229,7 @@ async fn follow(api: &Api<Metadata>, state: &Mutex<State>, wake: &Wake) -> kube:
                 let told = lock(state).note(event, &mut listing);
                 wake.all(told);
             }
-            Some(Err(
-                watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error),
-            )) if is_refusal(&error) => return error,
+            Some(Err(error)) if is_refusal(&error) => return error,
             Some(Err(error)) => {
                 tracing::debug!(error = %Sentence(&error), "watch of managed objects interrupted");
             }

@@ -4,11 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kube::runtime::watcher;
 use olm_cluster::code;
 use strum::{EnumIter, IntoStaticStr};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+
+use super::error::request_of;
 
 /// The time before a better mode of watching is tried again.
 pub(super) const CLIMB_AFTER: Duration = Duration::from_mins(30);
@@ -139,8 +142,8 @@ impl Wake {
     }
 }
 
-pub(super) fn is_refusal(err: &kube::Error) -> bool {
-    matches!(code(err), 401 | 403 | 405)
+pub(super) fn is_refusal(err: &watcher::Error) -> bool {
+    request_of(err).is_some_and(|err| matches!(code(err), 401 | 403 | 405))
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -461,11 +461,7 @@ fn events(
         Ok(watcher::Event::Delete(object)) => {
             object.metadata.name.map(|name| Report::Changed(name, None))
         }
-        Err(watcher::Error::InitialListFailed(err) | watcher::Error::WatchStartFailed(err))
-            if is_refusal(&err) =>
-        {
-            Some(Report::Refused)
-        }
+        Err(err) if is_refusal(&err) => Some(Report::Refused),
         Err(err) => {
             tracing::debug!(error = %Sentence(&err), "watch of managed objects interrupted");
             None

@@ -5,13 +5,13 @@ use std::fmt::Debug;
 use std::future::ready;
 
 use futures::{Stream, StreamExt as _};
-use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{WatchStreamExt as _, reflector};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::backoff::WatchDelays;
-use crate::cluster::{Sentence, code};
+use crate::cluster::{Sentence, code, request_of};
 
 /// Returns the selection of the one object with this name. The right to list and watch may then be
 /// bound to the name.
@@ -28,38 +28,23 @@ pub(super) fn follow<K, T>(
     read: impl Fn(&K) -> T + Send,
 ) -> impl Stream<Item = Result<BTreeMap<String, T>, u16>> + Send
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-    T: Clone + Send,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    T: Send,
 {
-    let mut known: Option<BTreeMap<String, T>> = None;
-    let mut listed = BTreeMap::new();
-    let mut refused = None;
-    watcher(api, config).backoff(WatchDelays::default()).filter_map(move |event| {
-        let change = match event {
-            Ok(Event::Init) => {
-                listed.clear();
-                None
+    let (store, writer) = reflector::store();
+    let (mut known, mut refused) = (false, None);
+    let events = watcher(api, config).backoff(WatchDelays::default()).reflect(writer);
+    events.filter_map(move |event| {
+        ready(match event {
+            Ok(Event::Init | Event::InitApply(_)) => None,
+            Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
+                known = true;
+                let found = store.state();
+                Some(Ok(found.iter().map(|object| (object.name_any(), read(object))).collect()))
             }
-            Ok(Event::InitApply(object)) => {
-                listed.insert(object.name_any(), read(&object));
-                None
-            }
-            Ok(Event::InitDone) => {
-                known = Some(std::mem::take(&mut listed));
-                known.clone().map(Ok)
-            }
-            Ok(Event::Apply(object)) => {
-                let known = known.get_or_insert_default();
-                known.insert(object.name_any(), read(&object));
-                Some(Ok(known.clone()))
-            }
-            Ok(Event::Delete(object)) => {
-                let known = known.get_or_insert_default();
-                known.remove(&object.name_any());
-                Some(Ok(known.clone()))
-            }
-            Err(error) if known.is_none() => {
-                let code = refusal(&error).filter(|code| refused != Some(*code));
+            Err(error) if !known => {
+                let code = request_of(&error).map(code);
+                let code = code.filter(|code| *code >= 400 && refused != Some(*code));
                 refused = code.or(refused);
                 code.map(Err)
             }
@@ -67,17 +52,6 @@ where
                 tracing::debug!(error = %Sentence(&error), "watch interrupted");
                 None
             }
-        };
-        ready(change)
+        })
     })
-}
-
-/// Returns the code of a refusal; nothing when there was no answer.
-fn refusal(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => Some(code(error)).filter(|code| *code >= 400),
-        watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => None,
-    }
 }
