@@ -15,7 +15,7 @@ use serde_json::json;
 use strum::IntoEnumIterator as _;
 
 use crate::args::Args;
-use crate::cluster::Sentence;
+use crate::cluster::{Repeated, Sentence};
 
 /// The interval of comparisons of the ConfigMap, which may have been changed.
 const INTERVAL: Duration = Duration::from_hours(1);
@@ -62,20 +62,15 @@ pub async fn publish(
 ) {
     let settings = settings.to_yaml();
     let mut shutdown = std::pin::pin!(shutdown);
-    let mut failure = String::new();
+    let mut failure = Repeated::default();
     loop {
         let pause = match publish_once(&client, &namespace, &settings).await {
             Ok(()) => {
-                failure.clear();
+                failure.over();
                 INTERVAL
             }
             Err(error) => {
-                let error = Sentence(&error).to_string();
-                if error != failure {
-                    let name = name::CONTROLLER_CONFIG;
-                    tracing::warn!(namespace, name, error, "settings not published");
-                    failure = error;
-                }
+                failure.log(Sentence(&error).to_string(), "settings not published");
                 RETRY
             }
         };
