@@ -24,17 +24,19 @@ const NAME: &str = "org.opencontainers.image.ref.name";
 /// Media type of a configuration that says nothing.
 const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
+/// A file that cannot be read or written, or holds something else than it should.
 #[derive(Debug, thiserror::Error)]
-pub enum LayoutError {
-    #[error("{}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// A file holds something else than it should.
-    #[error("{}: {reason}", path.display())]
-    Content { path: PathBuf, reason: String },
+#[error("{}: {reason}", path.display())]
+pub struct LayoutError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl LayoutError {
+    /// Returns what makes the error out of its reason.
+    fn at<R: Display>(path: &Path) -> impl Fn(R) -> Self {
+        move |reason| Self { path: path.to_owned(), reason: reason.to_string() }
+    }
 }
 
 #[derive(Debug)]
@@ -44,14 +46,7 @@ pub struct Layout {
     entries: Vec<Value>,
 }
 
-/// The content of a layout for a push.
-pub(crate) struct Contents {
-    /// The index that gets the tag.
-    pub(crate) index: Vec<u8>,
-    /// Images, then what refers to them.
-    pub(crate) manifests: Vec<ManifestContent>,
-}
-
+/// A manifest of a layout for a push.
 pub(crate) struct ManifestContent {
     pub(crate) bytes: Vec<u8>,
     pub(crate) blobs: Vec<Vec<u8>>,
@@ -66,7 +61,7 @@ impl Layout {
         let is_empty = folder.read_dir().map_or(true, |mut files| files.next().is_none());
         if !is_empty && !folder.join(MARKER).is_file() {
             let reason = "is not empty and is not an OCI layout: name another directory";
-            return Err(LayoutError::content(folder, &reason));
+            return Err(LayoutError::at(folder)(reason));
         }
         let removed = [
             (folder.join(BLOBS), fs::remove_dir_all(folder.join(BLOBS))),
@@ -76,7 +71,7 @@ impl Layout {
             if let Err(source) = result
                 && source.kind() != io::ErrorKind::NotFound
             {
-                return Err(LayoutError::file(&path, source));
+                return Err(LayoutError::at(&path)(source));
             }
         }
         let mut layout = Self { folder: folder.to_owned(), entries: Vec::new() };
@@ -132,23 +127,23 @@ impl Layout {
 
     /// Writes everything into one tar archive, times being `seconds` since 1970.
     pub fn archive(&self, file: &Path, seconds: u64) -> Result<(), LayoutError> {
-        let failed = |source| LayoutError::file(file, source);
+        let failed = LayoutError::at(file);
         let mut paths = vec![PathBuf::from(INDEX), PathBuf::from(MARKER)];
         let blobs = self.folder.join(BLOBS).join("sha256");
-        let names = fs::read_dir(&blobs).map_err(|source| LayoutError::file(&blobs, source))?;
+        let names = fs::read_dir(&blobs).map_err(LayoutError::at(&blobs))?;
         for name in names {
-            let name = name.map_err(failed)?.file_name();
+            let name = name.map_err(&failed)?.file_name();
             paths.push(Path::new("blobs/sha256").join(name));
         }
         paths.sort();
-        let mut builder = tar::Builder::new(fs::File::create(file).map_err(failed)?);
+        let mut builder = tar::Builder::new(fs::File::create(file).map_err(&failed)?);
         for path in paths {
             let content = read(&self.folder.join(&path))?;
             let mut header = tar::Header::new_gnu();
             header.set_mode(0o644);
             header.set_mtime(seconds);
             header.set_size(content.len() as u64);
-            builder.append_data(&mut header, &path, content.as_slice()).map_err(failed)?;
+            builder.append_data(&mut header, &path, content.as_slice()).map_err(&failed)?;
         }
         builder.into_inner().map(drop).map_err(failed)
     }
@@ -164,7 +159,7 @@ impl Layout {
         let entries = index["manifests"].as_array().cloned().unwrap_or_default();
         let image = |entry: &Value| {
             let platform = serde_json::from_value(entry["platform"].clone());
-            let platform = platform.map_err(|error| LayoutError::content(&path, &error))?;
+            let platform = platform.map_err(LayoutError::at(&path))?;
             let manifest = self.entry(entry)?;
             let mut blobs = self.blobs(&manifest)?;
             let config = blobs.remove(0);
@@ -177,19 +172,18 @@ impl Layout {
     pub fn layers(&self, platform: &Platform) -> Result<Vec<Vec<u8>>, LayoutError> {
         let image = self.images()?.into_iter().find(|image| image.platform == *platform);
         let none = format!("no image for {}/{}", platform.os, platform.architecture);
-        let image = image.ok_or_else(|| LayoutError::content(&self.folder, &none))?;
+        let image = image.ok_or_else(|| LayoutError::at(&self.folder)(none))?;
         let open = |layer: Vec<u8>| {
             let mut tar = Vec::new();
             let read = GzDecoder::new(layer.as_slice()).read_to_end(&mut tar);
-            read.map_err(|source| LayoutError::file(&self.folder, source))?;
+            read.map_err(LayoutError::at(&self.folder))?;
             Ok(tar)
         };
         image.layers.into_iter().map(open).collect()
     }
 
-    /// Returns everything in the order in which a registry takes it.
-    pub(crate) fn contents(&self) -> Result<Contents, LayoutError> {
-        let (_, index) = self.index()?;
+    /// Returns images, then what refers to them, and the index that gets the tag.
+    pub(crate) fn contents(&self) -> Result<(Vec<ManifestContent>, Vec<u8>), LayoutError> {
         let mut manifests: Vec<_> =
             self.images()?.into_iter().map(|image| image.manifest).collect();
         for entry in self.entries.iter().skip(1) {
@@ -202,10 +196,7 @@ impl Layout {
                 bytes,
             })
         };
-        Ok(Contents {
-            index,
-            manifests: manifests.into_iter().map(content).collect::<Result<_, _>>()?,
-        })
+        Ok((manifests.into_iter().map(content).collect::<Result<_, _>>()?, self.index()?.1))
     }
 
     /// Returns the image that a manifest refers to, and an index of that manifest, which registries
@@ -213,8 +204,7 @@ impl Layout {
     fn referrers(&self, manifest: &[u8]) -> Result<Option<(Digest, Vec<u8>)>, LayoutError> {
         let content = parsed(&self.folder, manifest)?;
         let Some(subject) = content["subject"]["digest"].as_str() else { return Ok(None) };
-        let subject =
-            subject.parse().map_err(|error| LayoutError::content(&self.folder, &error))?;
+        let subject = subject.parse().map_err(LayoutError::at(&self.folder))?;
         let mut entry = descriptor(OCI_IMAGE_MEDIA_TYPE, manifest);
         entry["artifactType"] = content["artifactType"].clone();
         let index = json!({
@@ -230,7 +220,7 @@ impl Layout {
         let path = self.folder.join(INDEX);
         let first = self.entries.first();
         let first = first.filter(|entry| entry["mediaType"] == OCI_IMAGE_INDEX_MEDIA_TYPE);
-        let first = first.ok_or_else(|| LayoutError::content(&path, &"it names no image index"))?;
+        let first = first.ok_or_else(|| LayoutError::at(&path)("it names no image index"))?;
         Ok((path, self.entry(first)?))
     }
 
@@ -244,12 +234,11 @@ impl Layout {
     /// Reads the blob an entry names, and checks it.
     fn entry(&self, entry: &Value) -> Result<Vec<u8>, LayoutError> {
         let digest = entry["digest"].as_str().unwrap_or_default();
-        let digest: Digest =
-            digest.parse().map_err(|error| LayoutError::content(&self.folder, &error))?;
+        let digest: Digest = digest.parse().map_err(LayoutError::at(&self.folder))?;
         let path = self.folder.join(BLOBS).join("sha256").join(digest.hex());
         let content = read(&path)?;
         if Digest::sha256(&content) != digest {
-            return Err(LayoutError::content(&path, &"its digest is not its name"));
+            return Err(LayoutError::at(&path)("its digest is not its name"));
         }
         Ok(content)
     }
@@ -272,28 +261,18 @@ impl Layout {
     fn write(&self, name: &str, content: &[u8]) -> Result<(), LayoutError> {
         let path = self.folder.join(name);
         let folder = path.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(folder).map_err(|source| LayoutError::file(folder, source))?;
-        fs::write(&path, content).map_err(|source| LayoutError::file(&path, source))
-    }
-}
-
-impl LayoutError {
-    fn file(path: &Path, source: io::Error) -> Self {
-        Self::File { path: path.to_owned(), source }
-    }
-
-    fn content(path: &Path, reason: &dyn Display) -> Self {
-        Self::Content { path: path.to_owned(), reason: reason.to_string() }
+        fs::create_dir_all(folder).map_err(LayoutError::at(folder))?;
+        fs::write(&path, content).map_err(LayoutError::at(&path))
     }
 }
 
 /// Parses a document; `path` is only named in errors.
 fn parsed(path: &Path, document: &[u8]) -> Result<Value, LayoutError> {
-    serde_json::from_slice(document).map_err(|error| LayoutError::content(path, &error))
+    serde_json::from_slice(document).map_err(LayoutError::at(path))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, LayoutError> {
-    fs::read(path).map_err(|source| LayoutError::file(path, source))
+    fs::read(path).map_err(LayoutError::at(path))
 }
 
 #[cfg(test)]
@@ -349,11 +328,11 @@ mod tests {
         };
         assert_eq!(digests(&read), digests(&layout));
         assert_eq!(read.digest().unwrap(), index().digest());
-        let contents = read.contents().unwrap();
-        assert_eq!(Digest::sha256(&contents.index), index().digest());
-        assert_eq!(contents.manifests.len(), 3);
-        assert_eq!(contents.manifests[2].blobs[1], b"about it");
-        let (subject, _) = contents.manifests[2].referrers.as_ref().unwrap();
+        let (manifests, tagged) = read.contents().unwrap();
+        assert_eq!(Digest::sha256(&tagged), index().digest());
+        assert_eq!(manifests.len(), 3);
+        assert_eq!(manifests[2].blobs[1], b"about it");
+        let (subject, _) = manifests[2].referrers.as_ref().unwrap();
         assert_eq!(*subject, index().images[0].digest());
         assert_eq!(read.layers(&Platform::linux("arm64")).unwrap().len(), 1);
         assert!(read.layers(&Platform::linux("s390x")).is_err());

@@ -76,8 +76,8 @@ pub async fn push_layout(
     replace: bool,
 ) -> Result<Digest, PushError> {
     let pusher = Pusher::new(to, options).await?;
-    let contents = layout.contents()?;
-    let digest = Digest::sha256(&contents.index);
+    let (manifests, index) = layout.contents()?;
+    let digest = Digest::sha256(&index);
     let found = pusher.session.tagged(&to.version()).await;
     if let Some(found) = found.map_err(|error| pusher.failed(error))?
         && found != digest
@@ -86,7 +86,7 @@ pub async fn push_layout(
         let text = format!("{to} is {found} already; FORCE=1 moves the tag");
         return Err(PushError::Refused(text));
     }
-    for manifest in &contents.manifests {
+    for manifest in &manifests {
         for blob in &manifest.blobs {
             pusher.blob(blob).await?;
         }
@@ -97,7 +97,7 @@ pub async fn push_layout(
             pusher.manifest(&tag, index, OCI_IMAGE_INDEX_MEDIA_TYPE).await?;
         }
     }
-    pusher.named(&contents.index, OCI_IMAGE_INDEX_MEDIA_TYPE).await
+    pusher.named(&index, OCI_IMAGE_INDEX_MEDIA_TYPE).await
 }
 
 struct Pusher<'a> {
