@@ -10,7 +10,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use olm_api::keys::{label, manager};
 use olm_core::error::{Classify, Disposition};
 use olm_core::revision::Extension;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::account::AccountError;
 use crate::cluster::{MAX_RIGHTS_DELAY, RequestError, as_manager, delete_as_read};
@@ -125,14 +125,25 @@ impl AccountSecret<'_> {
         self.api().get_opt(self.name).await.map_err(self.failed("getting"))
     }
 
-    /// Creates it.
-    pub async fn create(&self, secret: &Secret) -> Result<(), SecretError> {
-        let created = self.api().create(&as_manager(manager::OBJECTS), secret).await;
+    /// Has it be `wanted`: changes `old`, as it was read, or makes it anew where that is not possible
+    /// or there is none.
+    pub async fn put(&self, old: Option<&Secret>, mut wanted: Secret) -> Result<(), SecretError> {
+        if let Some(old) = old {
+            let frozen = old.immutable == Some(true) && old.data != wanted.data;
+            if old.type_ == wanted.type_ && !frozen {
+                let Secret { metadata, data, .. } = wanted;
+                return self.patch(old, json!({"metadata": metadata, "data": data})).await;
+            }
+            self.delete(old, "replacing").await?;
+        }
+        wanted.metadata.name = Some(self.name.to_owned());
+        let created = self.api().create(&as_manager(manager::OBJECTS), &wanted).await;
         created.map(drop).map_err(self.failed("writing"))
     }
 
-    /// Changes it by a merge patch.
-    pub async fn patch(&self, patch: Value) -> Result<(), SecretError> {
+    /// Changes it by a merge patch, as it was read.
+    pub async fn patch(&self, old: &Secret, mut patch: Value) -> Result<(), SecretError> {
+        patch["metadata"]["resourceVersion"] = json!(old.metadata.resource_version);
         let params = PatchParams::apply(manager::OBJECTS);
         let patched = self.api().patch(self.name, &params, &Patch::Merge(patch)).await;
         patched.map(drop).map_err(self.failed("writing"))
@@ -169,8 +180,44 @@ pub async fn delete(api: &Api<Secret>, secret: &Secret) -> Result<(), kube::Erro
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use rstest::rstest;
+
     use super::*;
+    use crate::cluster::answering::answering;
     use crate::cluster::refusal::{assert_is_said_once, refused};
+
+    #[rstest]
+    #[case::missing(None, &["POST"])]
+    #[case::older(Some(json!({"type": "a", "data": {"k": "Mg=="}})), &["PATCH"])]
+    #[case::immutable(
+        Some(json!({"type": "a", "data": {"k": "Mg=="}, "immutable": true})),
+        &["DELETE", "POST"]
+    )]
+    #[case::immutable_with_the_same_data(
+        Some(json!({"type": "a", "data": {"k": "MQ=="}, "immutable": true})),
+        &["PATCH"]
+    )]
+    #[case::of_another_type(Some(json!({"type": "b"})), &["DELETE", "POST"])]
+    #[tokio::test]
+    async fn what_cannot_be_patched_is_replaced(#[case] old: Option<Value>, #[case] want: &[&str]) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let client = answering(move |request| {
+            seen.lock().unwrap().push(request.method().to_string());
+            (200, json!({"metadata": {"name": "s"}}))
+        });
+        let secret = |mut value: Value| -> Secret {
+            value["metadata"] = json!({"name": "s", "resourceVersion": "7"});
+            serde_json::from_value(value).unwrap()
+        };
+        let old = old.map(secret);
+        let wanted = secret(json!({"type": "a", "data": {"k": "MQ=="}}));
+        let place = AccountSecret { client: &client, namespace: "n", name: "s", purpose: "" };
+        place.put(old.as_ref(), wanted).await.unwrap();
+        assert_eq!(*asked.lock().unwrap(), want);
+    }
 
     #[test]
     fn a_refusal_is_said_once() {

@@ -19,7 +19,7 @@ use olm_api::keys::label;
 use olm_core::object::Object;
 use olm_core::render::secret_object;
 use olm_core::revision::{Account, Extension};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::account::impersonating;
 use crate::cluster::{RequestError, Target, Watches};
@@ -81,29 +81,13 @@ pub struct Recipient<'a> {
     pub namespace: &'a str,
 }
 
-/// A step that brings a copy up to date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// It is up to date, or not ours.
-    Leave,
-    Create,
-    Update,
-    /// Its type cannot be changed, or nothing of it.
-    Replace,
-}
-
-/// Returns the step after which `found`, the Secret of that name, is a copy of `document`.
-fn step(document: &Document, found: Option<&Secret>, owner: &Extension) -> Step {
-    let Some(found) = found else { return Step::Create };
-    if !is_copy(found) {
-        return Step::Leave;
-    }
-    let same = document.is_in(found);
-    let frozen = found.immutable == Some(true) && !same;
-    if frozen || found.type_.as_ref() != Some(&document.type_) {
-        return Step::Replace;
-    }
-    if same && is_owned(found, owner) { Step::Leave } else { Step::Update }
+/// Returns whether `found`, the Secret of that name, has to be written to be a copy of `document`: not
+/// if it is up to date, or not ours.
+fn is_due(document: &Document, found: Option<&Secret>, owner: &Extension) -> bool {
+    found.is_none_or(|found| {
+        let same = document.is_in(found) && found.type_.as_ref() == Some(&document.type_);
+        is_copy(found) && !(same && is_owned(found, owner))
+    })
 }
 
 /// Returns whether a Secret is a copy of ours, for any extension.
@@ -157,16 +141,10 @@ impl PullSecrets {
         for (name, document) in &offered.0 {
             let copy = CopySecret::new(&client, to, name);
             let found = copy.secret.read().await?;
-            match (step(document, found.as_ref(), owner), &found) {
-                (Step::Update, Some(found)) => copy.update(document, found).await?,
-                (Step::Replace, Some(found)) => {
-                    copy.secret.delete(found, "replacing").await?;
-                    copy.create(document, others(found, owner)).await?;
-                }
-                (Step::Create, None) => copy.create(document, Vec::new()).await?,
-                _ => continue,
+            if is_due(document, found.as_ref(), owner) {
+                copy.write(document, found.as_ref()).await?;
+                tracing::info!(namespace, name, "pull secret copied");
             }
-            tracing::info!(namespace, name, "pull secret copied");
         }
         let target = Target::secrets(namespace.to_owned(), offered.0.keys().cloned().collect());
         let selector = format!("{}=true", label::PULL_SECRET_COPY);
@@ -215,49 +193,24 @@ impl<'a> CopySecret<'a> {
         Self { secret, owner: to.owner }
     }
 
-    /// An extension owns a copy beside others, so that none of them controls it.
-    fn own_reference(&self) -> OwnerReference {
-        OwnerReference { controller: None, ..reference(self.owner) }
-    }
-
-    async fn create(
-        &self,
-        document: &Document,
-        others: Vec<OwnerReference>,
-    ) -> Result<(), SecretError> {
+    /// Writes the copy. An extension owns it beside others, so that none of them controls it.
+    async fn write(&self, document: &Document, old: Option<&Secret>) -> Result<(), SecretError> {
         let labels =
             [(label::PULL_SECRET_COPY, "true"), (label::MANAGED_BY, label::MANAGED_BY_OLM)];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let mut owners = old.map(|old| others(old, self.owner)).unwrap_or_default();
+        owners.push(OwnerReference { controller: None, ..reference(self.owner) });
         let secret = Secret {
             metadata: ObjectMeta {
-                name: Some(self.secret.name.to_owned()),
                 labels: Some(labels.into()),
-                owner_references: Some([others, vec![self.own_reference()]].concat()),
+                owner_references: Some(owners),
                 ..ObjectMeta::default()
             },
             type_: Some(document.type_.clone()),
             data: Some([(document.key.to_owned(), document.content.clone())].into()),
             ..Secret::default()
         };
-        self.secret.create(&secret).await
-    }
-
-    async fn update(&self, document: &Document, found: &Secret) -> Result<(), SecretError> {
-        let owners = [others(found, self.owner), vec![self.own_reference()]].concat();
-        self.patch(found, &owners, json!({ document.key: document.content })).await
-    }
-
-    async fn patch(
-        &self,
-        found: &Secret,
-        owners: &[OwnerReference],
-        data: Value,
-    ) -> Result<(), SecretError> {
-        let patch = json!({
-            "metadata": {"ownerReferences": owners, "resourceVersion": found.resource_version()},
-            "data": data,
-        });
-        self.secret.patch(patch).await
+        self.secret.put(old, secret).await
     }
 
     /// Removes the copy if it is the extension's alone; one of others as well stays theirs.
@@ -269,7 +222,8 @@ impl<'a> CopySecret<'a> {
         };
         let others = others(&found, self.owner);
         if !others.is_empty() {
-            return self.patch(&found, &others, json!({})).await;
+            let patch = json!({"metadata": {"ownerReferences": others}});
+            return self.secret.patch(&found, patch).await;
         }
         self.secret.delete(&found, "deleting").await?;
         let AccountSecret { namespace, name, .. } = self.secret;
@@ -313,34 +267,29 @@ mod tests {
 
     // decision 49
     #[rstest]
-    #[case::ours(Some(label::PULL_SECRET_COPY), NEW, "a", &["1"], Step::Leave)]
-    #[case::shared(Some(label::PULL_SECRET_COPY), NEW, "a", &["2", "1"], Step::Leave)]
-    #[case::older_content(Some(label::PULL_SECRET_COPY), NEW, "b", &["1"], Step::Update)]
-    #[case::of_another(Some(label::PULL_SECRET_COPY), NEW, "a", &["2"], Step::Update)]
-    #[case::orphaned(Some(label::PULL_SECRET_COPY), NEW, "a", &[], Step::Update)]
-    #[case::other_type(Some(label::PULL_SECRET_COPY), OLD, "a", &["1"], Step::Replace)]
-    #[case::somebody_elses(None, NEW, "b", &[], Step::Leave)]
-    #[case::owned_without_the_mark(None, NEW, "b", &["1"], Step::Leave)]
-    #[case::the_source(Some(label::OPERATOR_PULL_SECRET), NEW, "b", &[], Step::Leave)]
+    #[case::ours(Some(label::PULL_SECRET_COPY), NEW, "a", &["1"], false)]
+    #[case::shared(Some(label::PULL_SECRET_COPY), NEW, "a", &["2", "1"], false)]
+    #[case::older_content(Some(label::PULL_SECRET_COPY), NEW, "b", &["1"], true)]
+    #[case::of_another(Some(label::PULL_SECRET_COPY), NEW, "a", &["2"], true)]
+    #[case::orphaned(Some(label::PULL_SECRET_COPY), NEW, "a", &[], true)]
+    #[case::other_type(Some(label::PULL_SECRET_COPY), OLD, "a", &["1"], true)]
+    #[case::somebody_elses(None, NEW, "b", &[], false)]
+    #[case::owned_without_the_mark(None, NEW, "b", &["1"], false)]
+    #[case::the_source(Some(label::OPERATOR_PULL_SECRET), NEW, "b", &[], false)]
     fn only_copies_are_written_over(
         #[case] label: Option<&str>,
         #[case] type_: &str,
         #[case] content: &str,
         #[case] owners: &[&str],
-        #[case] want: Step,
+        #[case] want: bool,
     ) {
         let found = secret(label, type_, content, owners);
-        assert_eq!(step(&offered("a"), Some(&found), &extension("1")), want);
+        assert_eq!(is_due(&offered("a"), Some(&found), &extension("1")), want);
     }
 
     #[test]
-    fn what_cannot_be_patched_is_replaced_and_what_is_missing_made() {
-        let mut frozen = secret(Some(label::PULL_SECRET_COPY), NEW, "a", &["1"]);
-        frozen.immutable = Some(true);
-        let of = |content, found| step(&offered(content), found, &extension("1"));
-        assert_eq!(of("a", Some(&frozen)), Step::Leave);
-        assert_eq!(of("b", Some(&frozen)), Step::Replace);
-        assert_eq!(of("a", None), Step::Create);
+    fn what_is_missing_is_made_and_other_owners_stay() {
+        assert!(is_due(&offered("a"), None, &extension("1")));
         let left = others(&secret(None, NEW, "a", &["1", "2"]), &extension("1"));
         assert_eq!(left.iter().map(|it| it.uid.as_str()).collect::<Vec<_>>(), ["2"]);
     }

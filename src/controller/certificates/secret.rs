@@ -1,8 +1,6 @@
 //! Reading and writing the Secrets: that of the CA as the controller, those of servers as the
 //! account of the extension.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -11,7 +9,6 @@ use kube::{Client, ResourceExt};
 use olm_api::keys::{annotation, label, manager, name};
 use olm_core::render::CertificateRequest;
 use olm_core::revision::Extension;
-use serde_json::json;
 
 use super::leaf::{CA, CERTIFICATE, KEY};
 use super::state::State;
@@ -26,22 +23,15 @@ pub(super) fn authority_name(extension: &str) -> String {
     format!("{extension}-webhook-ca")
 }
 
-/// Labels by which an object is known as the extension's.
-fn labels(owner: &Extension) -> BTreeMap<String, String> {
-    BTreeMap::from(
-        [
-            (label::OWNER_KIND, label::OWNER_KIND_EXTENSION),
-            (label::OWNER_NAME, owner.name.as_str()),
-            (label::MANAGED_BY, label::MANAGED_BY_OLM),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned())),
-    )
-}
-
-fn metadata(owner: &Extension, name: String) -> ObjectMeta {
+/// Returns the metadata by which an object is known as the extension's.
+fn metadata(owner: &Extension) -> ObjectMeta {
+    let labels = [
+        (label::OWNER_KIND, label::OWNER_KIND_EXTENSION),
+        (label::OWNER_NAME, owner.name.as_str()),
+        (label::MANAGED_BY, label::MANAGED_BY_OLM),
+    ];
     ObjectMeta {
-        name: Some(name),
-        labels: Some(labels(owner)),
+        labels: Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
         owner_references: Some(vec![reference(owner)]),
         ..ObjectMeta::default()
     }
@@ -75,7 +65,8 @@ pub(super) async fn store_authority(
     let secret = Secret {
         metadata: ObjectMeta {
             resource_version: old.and_then(ResourceExt::resource_version),
-            ..metadata(owner, authority_name(&owner.name))
+            name: Some(authority_name(&owner.name)),
+            ..metadata(owner)
         },
         type_: Some(name::WEBHOOK_CA_SECRET_TYPE.to_owned()),
         data: Some(state.data()),
@@ -126,35 +117,20 @@ impl LeafSecret<'_> {
     ) -> Result<(), OwnedError> {
         let data = [(CERTIFICATE, &issued.certificate), (KEY, &issued.key), (CA, &issued.ca)];
         let data = data.map(|(key, pem)| (key.to_owned(), ByteString(pem.as_bytes().to_vec())));
-        let data = Data::from(data);
-        if let Some(old) = old {
-            if !self.is_ours_to_change(old) {
-                return Err(OwnedError::Foreign {
-                    what: "the certificate of one of its webhooks",
-                    namespace: self.request.namespace.clone(),
-                    name: self.request.secret.clone(),
-                });
-            }
-            if old.type_.as_deref() == Some(TLS_TYPE) && old.immutable != Some(true) {
-                let patch = json!({
-                    "metadata": {
-                        "labels": labels(self.owner),
-                        "ownerReferences": [reference(self.owner)],
-                        "resourceVersion": old.resource_version(),
-                    },
-                    "data": data,
-                });
-                return Ok(self.secret().patch(patch).await?);
-            }
-            self.secret().delete(old, "replacing").await?;
+        if old.is_some_and(|old| !self.is_ours_to_change(old)) {
+            return Err(OwnedError::Foreign {
+                what: "the certificate of one of its webhooks",
+                namespace: self.request.namespace.clone(),
+                name: self.request.secret.clone(),
+            });
         }
         let secret = Secret {
-            metadata: metadata(self.owner, self.request.secret.clone()),
+            metadata: metadata(self.owner),
             type_: Some(TLS_TYPE.to_owned()),
-            data: Some(data),
+            data: Some(Data::from(data)),
             ..Secret::default()
         };
-        Ok(self.secret().create(&secret).await?)
+        Ok(self.secret().put(old, secret).await?)
     }
 
     /// Removes the Secret if it is the extension's. One that lost its owner was orphaned on
