@@ -4,7 +4,7 @@
 //!
 //! | kept | where | bound | goes when |
 //! |---|---|---|---|
-//! | content and index of catalogs, compressed forms | disk, `catalog/store` | `--cache-limit` | the catalog or its digest goes; forms with the process too |
+//! | content and index of catalogs | disk, `catalog/store` | `--cache-limit` | the catalog or its digest goes |
 //! | bundle images | disk, `olm_image::bundle` | `--cache-limit` | no revision in use was made of it |
 //! | packages of catalogs, parsed | `fetch` | 4,096 and 64 MiB | the catalog changes, or the oldest |
 //! | extensions that are settled: a hash of what the revision was made of, and the issuer of its certificates | `extension/settled.rs` | one per extension | the extension goes |

@@ -11,31 +11,20 @@ use std::sync::Arc;
 use axum::body::Body;
 use futures::stream::try_unfold;
 
-use crate::catalog::store::{Content, Encoding};
+use super::negotiate::Encoding;
+use crate::catalog::store::Content;
 
 /// Bytes read at once.
 const CHUNK_BYTES: u64 = 256 * 1024;
-/// Level of compression made while answering: cheap.
+/// Level of compression: cheap.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A piece of a body: bytes of the content in one of its stored forms.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    pub(super) encoding: Encoding,
-    pub(super) offset: u64,
-    pub(super) len: u64,
-}
-
-impl Part {
-    /// Returns a piece of the content as it is.
-    pub(super) fn of(range: &Range<u64>) -> Self {
-        Self { encoding: Encoding::Identity, offset: range.start, len: range.end - range.start }
-    }
-}
+/// Pieces of a content.
+pub(super) type Parts = VecDeque<Range<u64>>;
 
 /// Returns a body of the given pieces, one after the other.
-pub(super) fn stream(content: Arc<Content>, parts: Vec<Part>) -> Body {
-    let state = (content, VecDeque::from(parts));
+pub(super) fn stream(content: Arc<Content>, parts: Parts) -> Body {
+    let state = (content, parts);
     Body::from_stream(try_unfold(state, |(content, mut parts)| async move {
         let Some(part) = next(&mut parts) else { return Ok(None) };
         let read_from = Arc::clone(&content);
@@ -45,12 +34,12 @@ pub(super) fn stream(content: Arc<Content>, parts: Vec<Part>) -> Body {
 }
 
 /// Returns a body of the given pieces, compressed on the way.
-pub(super) fn compressed(content: Arc<Content>, parts: Vec<Part>, encoding: Encoding) -> Body {
+pub(super) fn compressed(content: Arc<Content>, parts: Parts, encoding: Encoding) -> Body {
     let encoder = match Encoder::new(encoding) {
         Ok(encoder) => encoder,
         Err(error) => return Body::from_stream(futures::stream::iter([Err::<Vec<u8>, _>(error)])),
     };
-    let state = (content, VecDeque::from(parts), Some(encoder));
+    let state = (content, parts, Some(encoder));
     Body::from_stream(try_unfold(state, |(content, mut parts, encoder)| async move {
         let Some(mut encoder) = encoder else { return Ok::<_, io::Error>(None) };
         let (chunk, parts, encoder) = blocking({
@@ -72,18 +61,18 @@ pub(super) fn compressed(content: Arc<Content>, parts: Vec<Part>, encoding: Enco
 }
 
 /// Takes the next piece, at most one chunk of it; the rest stays in front.
-fn next(parts: &mut VecDeque<Part>) -> Option<Part> {
-    let part = parts.pop_front()?;
-    let len = part.len.min(CHUNK_BYTES);
-    if part.len > len {
-        parts.push_front(Part { offset: part.offset + len, len: part.len - len, ..part });
+fn next(parts: &mut Parts) -> Option<Range<u64>> {
+    let Range { start, end } = parts.pop_front()?;
+    let middle = end.min(start.saturating_add(CHUNK_BYTES));
+    if middle < end {
+        parts.push_front(middle..end);
     }
-    Some(Part { len, ..part })
+    Some(start..middle)
 }
 
-fn read(content: &Content, part: Part) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(part.len).map_err(|_| io::ErrorKind::FileTooLarge)?;
-    content.read(part.encoding, part.offset, len)
+fn read(content: &Content, part: Range<u64>) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(part.end - part.start).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    content.read(part.start, len)
 }
 
 async fn blocking<T: Send + 'static>(

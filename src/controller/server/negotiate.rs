@@ -12,8 +12,6 @@ use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
 
-use crate::catalog::store::Encoding;
-
 /// The validators of one state of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Validators {
@@ -30,6 +28,14 @@ pub(super) enum Asked {
     Part(Range<u64>),
     /// None that exist, or text that is not a range.
     Unsatisfiable,
+}
+
+/// An encoding of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
 }
 
 /// Returns a time as HTTP writes it.

@@ -42,9 +42,6 @@ use super::writer::Writer;
 use crate::by_key::ByKey;
 
 mod compare;
-mod forms;
-
-use forms::{Form, Place};
 
 /// Name of the file that points at the folder that counts.
 const CURRENT: &str = "current";
@@ -60,7 +57,7 @@ const READ_AHEAD: usize = 2;
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    place: Arc<Place>,
+    room: Room,
     contents: ByKey<Arc<Content>>,
     /// Held while folders are moved, never while content is written.
     moving: Mutex<()>,
@@ -73,9 +70,6 @@ pub struct Store {
 pub struct Content {
     record: Record,
     lines: File,
-    place: Arc<Place>,
-    gzip: Form,
-    zstd: Form,
 }
 
 /// Content that is complete and not served yet; it goes when this is dropped.
@@ -83,14 +77,6 @@ pub struct Content {
 pub struct Staged {
     content: Arc<Content>,
     folder: TempDir,
-}
-
-/// A form in which content can be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
-    Identity,
-    Gzip,
-    Zstd,
 }
 
 impl Content {
@@ -121,30 +107,10 @@ impl Content {
         &self.record.index
     }
 
-    /// Returns the number of bytes in the given form, or nothing if that form was not made yet.
-    pub fn len(&self, encoding: Encoding) -> Option<u64> {
-        match self.form(encoding) {
-            None => Some(self.record.index.bytes()),
-            Some(form) => form.made.get().map(|(_, len)| *len),
-        }
-    }
-
-    fn form(&self, encoding: Encoding) -> Option<&Form> {
-        match encoding {
-            Encoding::Identity => None,
-            Encoding::Gzip => Some(&self.gzip),
-            Encoding::Zstd => Some(&self.zstd),
-        }
-    }
-
     /// Reads `len` bytes from `offset` on. Blocks.
-    pub fn read(&self, encoding: Encoding, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let file = match self.form(encoding) {
-            None => &self.lines,
-            Some(form) => form.made.get().ok_or(io::ErrorKind::NotFound)?.0.as_file(),
-        };
+    pub fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        file.read_exact_at(&mut bytes, offset)?;
+        self.lines.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
     }
 
@@ -159,19 +125,18 @@ impl Content {
     }
 
     fn meta(&self, blob: &BlobRef) -> io::Result<Meta> {
-        let bytes = self.read(Encoding::Identity, blob.offset, blob.len as usize)?;
+        let bytes = self.read(blob.offset, blob.len as usize)?;
         let json = String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
         Ok(self.record.index.meta(blob, json))
     }
 
-    fn open(folder: &Path, place: &Arc<Place>) -> io::Result<Self> {
+    fn open(folder: &Path) -> io::Result<Self> {
         let record = Record::read(File::open(folder.join(INDEX))?)?;
         let lines = File::open(folder.join(LINES))?;
         if lines.metadata()?.len() != record.index.bytes() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let (place, gzip, zstd) = (Arc::clone(place), Form::default(), Form::default());
-        Ok(Self { record, lines, place, gzip, zstd })
+        Ok(Self { record, lines })
     }
 
     /// Returns whether the lines are unchanged since they were written. The checksum finds what a disk
@@ -196,7 +161,7 @@ impl Store {
             .map_err(StoreError::disk("error creating the catalog cache"))?;
         let store = Self {
             root: root.to_owned(),
-            place: Arc::new(Place { folder: temporary, room: limit }),
+            room: limit,
             contents: ByKey::default(),
             moving: Mutex::default(),
             placed: watch::Sender::new(0),
@@ -206,7 +171,7 @@ impl Store {
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| is_key(name)) else { continue };
-            match restore(&entry.path(), name, &store.place) {
+            match restore(&entry.path(), name) {
                 Ok(content) => store.swap(Arc::new(content)),
                 Err(error) => {
                     tracing::warn!(folder = name, %error, "removing unusable catalog content");
@@ -266,7 +231,7 @@ impl Store {
     ) -> Result<Staged, StoreError> {
         let folder = tempfile::tempdir_in(self.root.join(TEMPORARY));
         let folder = folder.map_err(StoreError::disk(WRITING))?;
-        let writing = self.place.room.enter().map_err(StoreError::disk(WRITING))?;
+        let writing = self.room.enter().map_err(StoreError::disk(WRITING))?;
         let mut writer =
             Writer::create(folder.path(), writing, linter).map_err(StoreError::disk(WRITING))?;
         // What is read, and what is examined and written, take a processor each.
@@ -294,8 +259,7 @@ impl Store {
             Ok::<_, StoreError>(())
         })?;
         writer.finish(folder.path(), origin).map_err(StoreError::disk(WRITING))?;
-        let content =
-            Content::open(folder.path(), &self.place).map_err(StoreError::disk(WRITING))?;
+        let content = Content::open(folder.path()).map_err(StoreError::disk(WRITING))?;
         Ok(Staged { content: Arc::new(content), folder })
     }
 
@@ -417,13 +381,13 @@ impl Store {
 
 /// Opens and verifies what `current` points at below the folder of one catalog, or what was there
 /// before if the disk does not have all of it.
-fn restore(home: &Path, name: &str, place: &Arc<Place>) -> io::Result<Content> {
+fn restore(home: &Path, name: &str) -> io::Result<Content> {
     let current = fs::read_to_string(home.join(CURRENT)).unwrap_or_default();
     let folders = fs::read_dir(home)?.flatten().map(|entry| entry.file_name());
     let mut folders: Vec<_> = folders.filter(|name| name != CURRENT).collect();
     folders.sort_by_key(|name| **name != *current);
     let open = |folder: &OsString| -> io::Result<Content> {
-        let content = Content::open(&home.join(folder), place)?;
+        let content = Content::open(&home.join(folder))?;
         let origin = content.origin();
         let named = key(&origin.catalog) == name && **folder == *key(&origin.reference);
         let verified = named && content.verify()?;

@@ -1,5 +1,3 @@
-use std::io::Read as _;
-
 use super::*;
 use olm_core::catalog::read;
 use olm_core::error::Chain;
@@ -34,13 +32,9 @@ fn stage(store: &Store, origin: Origin, text: &str) -> Result<Staged, StoreError
     store.stage(origin, blobs)
 }
 
-fn form(content: &Content, encoding: Encoding) -> Vec<u8> {
-    let len = usize::try_from(content.len(encoding).unwrap()).unwrap();
-    content.read(encoding, 0, len).unwrap()
-}
-
 fn text(content: &Content) -> String {
-    String::from_utf8(form(content, Encoding::Identity)).unwrap()
+    let len = usize::try_from(content.index().bytes()).unwrap();
+    String::from_utf8(content.read(0, len).unwrap()).unwrap()
 }
 
 fn entries(root: &Path) -> usize {
@@ -84,41 +78,6 @@ fn a_blob_past_a_limit_of_the_index_is_named() {
                 1024";
     assert_eq!(Chain(&error).to_string(), want);
     assert!(store.content("a").is_none());
-    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
-}
-
-#[test]
-fn compressed_forms_are_made_when_asked_for_and_gone_with_the_content() {
-    let (root, store) = opened();
-    let content = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
-    assert_eq!(content.len(Encoding::Gzip), None);
-    content.read(Encoding::Gzip, 0, 1).unwrap_err();
-    for encoding in [Encoding::Identity, Encoding::Gzip, Encoding::Zstd, Encoding::Zstd] {
-        content.compress(encoding);
-    }
-    assert_eq!(entries(&root.path().join(TEMPORARY)), 2);
-    let mut plain = String::new();
-    flate2::read::GzDecoder::new(&*form(&content, Encoding::Gzip))
-        .read_to_string(&mut plain)
-        .unwrap();
-    assert_eq!(plain, text(&content));
-    let plain = zstd::decode_all(&*form(&content, Encoding::Zstd)).unwrap();
-    assert_eq!(plain, text(&content).as_bytes());
-    store.remove("a").unwrap();
-    drop(content);
-    assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
-}
-
-// deploying.md P42
-#[test]
-fn a_form_without_room_is_left_out() {
-    let root = tempfile::tempdir().unwrap();
-    let limit = Room::within(2 << 10, vec![root.path().to_owned()]);
-    let store = Store::open(root.path(), limit).unwrap();
-    let content = write(&store, Origin::example("a", "1"), BLOBS).unwrap();
-    fs::write(root.path().join("filler"), [0; 2 << 10]).unwrap();
-    content.compress(Encoding::Zstd);
-    assert_eq!(content.len(Encoding::Zstd), None);
     assert_eq!(entries(&root.path().join(TEMPORARY)), 0);
 }
 

@@ -3,6 +3,7 @@
 //! Status codes, headers and bodies are those of catalogs.md section 3. Answers come from the
 //! store alone; an open answer keeps the content it began with.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,11 +20,11 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt as _;
 
-use super::body::{self, Part};
-use super::negotiate::{self, Asked, Validators};
+use super::body::{self, Parts};
+use super::negotiate::{self, Asked, Encoding, Validators};
 use super::path::{self, Endpoint, Target};
 use crate::catalog::index::BlobRef;
-use crate::catalog::store::{Content, Encoding, Store};
+use crate::catalog::store::{Content, Store};
 use crate::telemetry::Metrics;
 
 /// Answers shorter than this are not compressed.
@@ -163,11 +164,8 @@ impl Answer {
     fn body(self, request: &HeaderMap, validators: &Validators, head: bool) -> Response {
         match self {
             Self::All(content) => all(&content, request, validators, head),
-            Self::Unfiltered(content) => {
-                let encoding = chosen(request, head, content.index().bytes());
-                whole(&content, encoding, content.len(encoding), head)
-            }
-            Self::Filtered(blobs, content) => filtered(&content, &blobs, request, head),
+            Self::Unfiltered(content) => lines(&content, whole(&content), request, head),
+            Self::Filtered(blobs, content) => lines(&content, spans(&blobs), request, head),
         }
     }
 }
@@ -186,16 +184,12 @@ fn all(
             let refused = failure(StatusCode::RANGE_NOT_SATISFIABLE, text);
             ([(CONTENT_RANGE, format!("bytes */{len}"))], refused).into_response()
         }
-        Asked::Part(range) => partial(content, &range, len, head),
+        Asked::Part(range) => partial(content, range, len, head),
         Asked::Whole => {
-            let encoding = chosen(request, head, len);
-            let stored = content.len(encoding);
-            let mut response = whole(content, encoding, stored, head);
+            let mut response = lines(content, whole(content), request, head);
             let headers = response.headers_mut();
-            if let Some(len) = stored {
+            if !headers.contains_key(CONTENT_ENCODING) {
                 headers.insert(CONTENT_LENGTH, len.into());
-            }
-            if encoding == Encoding::Identity {
                 headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             }
             response
@@ -204,72 +198,50 @@ fn all(
 }
 
 /// Answers with one range, as it is.
-fn partial(content: &Arc<Content>, range: &Range<u64>, len: u64, head: bool) -> Response {
-    let part = Part::of(range);
+fn partial(content: &Arc<Content>, range: Range<u64>, len: u64, head: bool) -> Response {
     let headers = [
         (CONTENT_TYPE, JSON_LINES.to_owned()),
-        (CONTENT_LENGTH, part.len.to_string()),
+        (CONTENT_LENGTH, (range.end - range.start).to_string()),
         (ACCEPT_RANGES, "bytes".to_owned()),
         (CONTENT_RANGE, format!("bytes {}-{}/{len}", range.start, range.end - 1)),
     ];
-    let body = if head { Body::empty() } else { body::stream(Arc::clone(content), vec![part]) };
+    let part = iter::once(range).collect();
+    let body = if head { Body::empty() } else { body::stream(Arc::clone(content), part) };
     (StatusCode::PARTIAL_CONTENT, headers, body).into_response()
 }
 
-/// Answers with everything: as it is stored in this form, or compressed on the way while that form
-/// is being made.
-fn whole(content: &Arc<Content>, encoding: Encoding, stored: Option<u64>, head: bool) -> Response {
-    let part = Part {
-        encoding: stored.map_or(Encoding::Identity, |_| encoding),
-        offset: 0,
-        len: stored.unwrap_or_else(|| content.index().bytes()),
-    };
-    lines(encoding, head, || {
-        let answered = Arc::clone(content);
-        if stored.is_some() {
-            return body::stream(answered, vec![part]);
-        }
-        let compressed = Arc::clone(content);
-        tokio::task::spawn_blocking(move || compressed.compress(encoding));
-        body::compressed(answered, vec![part], encoding)
-    })
+/// Returns all of a content as one piece.
+fn whole(content: &Content) -> Parts {
+    iter::once(0..content.index().bytes()).collect()
 }
 
-/// Answers with some blobs, neighbours read together.
-fn filtered(
-    content: &Arc<Content>,
-    blobs: &[BlobRef],
-    request: &HeaderMap,
-    head: bool,
-) -> Response {
-    let mut spans: Vec<Range<u64>> = Vec::new();
+/// Returns where blobs are, neighbours together.
+fn spans(blobs: &[BlobRef]) -> Parts {
+    let mut spans = Parts::new();
     for blob in blobs {
         let end = blob.offset + u64::from(blob.len) + 1;
-        match spans.last_mut() {
+        match spans.back_mut() {
             Some(last) if last.end == blob.offset => last.end = end,
-            _ => spans.push(blob.offset..end),
+            _ => spans.push_back(blob.offset..end),
         }
     }
-    let total = spans.iter().map(|span| span.end - span.start).sum();
-    let encoding = chosen(request, head, total);
-    let parts = spans.iter().map(Part::of).collect();
-    lines(encoding, head, || match encoding {
-        _ if total == 0 => Body::empty(),
-        Encoding::Identity => body::stream(Arc::clone(content), parts),
-        Encoding::Gzip | Encoding::Zstd => body::compressed(Arc::clone(content), parts, encoding),
-    })
+    spans
 }
 
-/// Returns the encoding of an answer of `len` bytes that exists in every encoding.
-fn chosen(request: &HeaderMap, head: bool, len: u64) -> Encoding {
-    if head || len < MIN_COMPRESSED_BYTES {
-        return Encoding::Identity;
-    }
-    negotiate::encoding(request)
-}
-
-fn lines(encoding: Encoding, head: bool, body: impl FnOnce() -> Body) -> Response {
-    let mut response = Response::new(if head { Body::empty() } else { body() });
+/// Answers with pieces of a content, compressed on the way for who takes that, unless they are short.
+fn lines(content: &Arc<Content>, parts: Parts, request: &HeaderMap, head: bool) -> Response {
+    let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
+    let encoding = match len {
+        MIN_COMPRESSED_BYTES.. if !head => negotiate::encoding(request),
+        _ => Encoding::Identity,
+    };
+    let content = Arc::clone(content);
+    let body = match encoding {
+        _ if head || len == 0 => Body::empty(),
+        Encoding::Identity => body::stream(content, parts),
+        Encoding::Gzip | Encoding::Zstd => body::compressed(content, parts, encoding),
+    };
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_LINES));
     let name = match encoding {
