@@ -303,7 +303,7 @@ pub(crate) async fn or_near<T>(
     let known = if may_be_extension { cluster.extensions().await.ok() } else { None };
     let meant = known.and_then(|known| alike(&package, &known));
     let hint = meant.or_else(|| hint(&package, &packages, &unread));
-    Err(Failure { text, hint, outcome }.into())
+    Err(Failure { text, outcome, hint }.into())
 }
 
 /// Returns a hint if no catalog has a package: a similar name, unread catalogs, or adding a first

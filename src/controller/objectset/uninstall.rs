@@ -345,7 +345,8 @@ mod tests {
         let sets: Vec<ClusterObjectSet> = (1..)
             .zip(given)
             .map(|(number, (word, state))| {
-                let property = json!([{"type": property::UNINSTALL_POLICY, "value": word}]).to_string();
+                let property =
+                    json!([{"type": property::UNINSTALL_POLICY, "value": word}]).to_string();
                 serde_json::from_value(json!({
                     "metadata": {"name": format!("e-{number}"), "uid": format!("u{number}"),
                         "annotations": {annotation::PROPERTIES: property}},
