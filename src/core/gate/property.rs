@@ -6,9 +6,10 @@
 use std::fmt;
 
 use olm_api::keys::property;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::release::MinorRelease;
-use crate::catalog::Property;
 use crate::error::quote;
 use crate::version::without_leading_zeros;
 
@@ -89,28 +90,41 @@ pub enum ValueError {
     Type { go_type: &'static str, raw: String },
 }
 
+#[derive(Deserialize)]
+struct Property<'a> {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+}
+
 /// Returns the newest minor release a bundle supports, from annotation `olm.properties` of its
 /// revision; absent is compatible with all.
 pub fn max_openshift_version(annotation: Option<&str>) -> Result<MaxVersion, PropertyError> {
     let Some(annotation) = annotation else { return Ok(MaxVersion::NotDeclared) };
-    let properties = Property::list(annotation)
+    let properties: Option<Vec<Property<'_>>> = serde_json::from_str(annotation)
         .map_err(|error| PropertyError::Annotation(go_json_error(annotation, &error)))?;
-    max_declared(&properties)
+    let properties = properties.iter().flatten();
+    max_declared(properties.map(|it| (&*it.kind, it.value.map_or("null", RawValue::get))))
 }
 
 /// Returns what a bundle declares as its author wrote it, without the quotes of a text: `4.20` is not
 /// `4.2`.
 pub fn max_openshift_text(annotation: &str) -> Option<String> {
-    let mut properties = Property::list(annotation).ok()?.into_iter();
-    let found = properties.find(|it| it.kind == property::MAX_OPENSHIFT_VERSION)?.value;
-    (found != "null").then(|| serde_json::from_str(&found).unwrap_or(found))
+    let properties: Vec<Property<'_>> = serde_json::from_str(annotation).ok()?;
+    let mut properties = properties.into_iter();
+    let found = properties.find(|it| it.kind == property::MAX_OPENSHIFT_VERSION)?;
+    let raw = found.value?.get();
+    Some(serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned()))
 }
 
-/// Returns the newest minor release a bundle supports, from its properties.
-pub fn max_declared(properties: &[Property]) -> Result<MaxVersion, PropertyError> {
-    let is_it = |it: &&Property| it.kind == property::MAX_OPENSHIFT_VERSION;
-    let mut found = properties.iter().filter(is_it).map(|it| it.value.as_str());
-    let Some(raw) = found.next() else { return Ok(MaxVersion::NotDeclared) };
+/// Returns the newest minor release a bundle supports, from its properties: type, and JSON text of the
+/// value.
+pub fn max_declared<'a>(
+    properties: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<MaxVersion, PropertyError> {
+    let mut found = properties.filter(|(kind, _)| *kind == property::MAX_OPENSHIFT_VERSION);
+    let Some((_, raw)) = found.next() else { return Ok(MaxVersion::NotDeclared) };
     if found.next().is_some() {
         return Err(PropertyError::Repeated);
     }

@@ -25,6 +25,14 @@ const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
 pub const CSVS_PATH: &str =
     "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
 
+#[derive(Deserialize)]
+struct Recorded<'a> {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(borrow, default)]
+    value: Option<&'a RawValue>,
+}
+
 /// Returns the constraints of a bundle as recorded in the annotation of its revision; `None` if it
 /// has none, or too many to record.
 pub fn recorded_constraints(bundle: &Bundle) -> Option<String> {
@@ -112,7 +120,12 @@ fn owned_kinds(spec: &Value) -> BTreeSet<GroupVersionKind> {
 
 /// Reads the properties that a revision records; none of what cannot be read.
 pub fn recorded_properties(text: &str) -> Vec<Property> {
-    Property::list(text).unwrap_or_default()
+    let recorded: Vec<Recorded<'_>> = serde_json::from_str(text).unwrap_or_default();
+    let property = |recorded: Recorded<'_>| Property {
+        kind: recorded.kind,
+        value: recorded.value.map_or("null", RawValue::get).to_owned(),
+    };
+    recorded.into_iter().map(property).collect()
 }
 
 /// Returns the uninstall policies that the properties of a revision ask for (annotation

@@ -198,7 +198,8 @@ pub(crate) fn warn_of_closing(platform: Option<MinorRelease>, snapshot: &Extensi
     let Some(current) = platform else { return };
     let catalogs = snapshot.catalogs();
     let Ok(selected) = snapshot.resolve(&catalogs).result else { return };
-    let max = max_declared(&selected.bundle.properties);
+    let properties = selected.bundle.properties.iter();
+    let max = max_declared(properties.map(|it| (it.kind.as_str(), it.value.as_str())));
     if let Some(warning) = closing(current, &selected.bundle.name, max) {
         notice(&format!("warning: {warning}"));
     }

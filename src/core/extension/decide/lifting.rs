@@ -69,7 +69,8 @@ impl Question {
         let packages = packages.filter_map(|it| it.package(&self.filter.package_name));
         let mut found: Vec<(&VersionRelease, MaxVersion)> = Vec::new();
         for bundle in packages.flat_map(|package| &package.bundles) {
-            let max = max_declared(&bundle.properties);
+            let properties = bundle.properties.iter();
+            let max = max_declared(properties.map(|it| (&*it.kind, &*it.value)));
             let version = bundle.version(options.release_support);
             let (Ok(version), Ok(max)) = (version, max) else { continue };
             let higher = |installed| version.precedence(installed).is_gt();
