@@ -7,7 +7,7 @@ use olm_core::bundle::{Bundle, Files};
 use olm_image::bundle::{BUNDLE_DIRECTORIES, BundleImage, pull_bundle};
 use olm_image::present;
 
-use crate::output::during;
+use crate::output::{Failure, Outcome, during};
 use crate::prelude::*;
 use crate::puller::puller;
 

@@ -15,7 +15,7 @@ use olm_image::pull::Transfer;
 
 use crate::bundle_source::{DIRECTORY, IMAGE};
 use crate::limit::limit;
-use crate::output::during;
+use crate::output::{during, one_line};
 use crate::prelude::*;
 use crate::puller::puller;
 

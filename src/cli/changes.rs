@@ -14,7 +14,8 @@ use olm_core::revision::without_refused;
 use olm_core::yaml::to_yaml;
 
 use crate::managed;
-use crate::output::Written;
+use crate::managed::{Managed, failure};
+use crate::output::{Failure, Written, notice};
 use crate::prelude::*;
 
 /// The field manager of what the plugin writes.

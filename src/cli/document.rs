@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 
 use crate::offers::Listed;
-use crate::output::write_json;
+use crate::output::{Format, write_json};
 use crate::prelude::*;
 
 /// The version of all of them: members are only ever added.

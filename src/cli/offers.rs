@@ -15,7 +15,8 @@ use olm_core::selector::Selector;
 use olm_core::similar;
 
 use crate::catalogs::{CatalogFlag, Catalogs};
-use crate::cluster::{Packages, heads};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, heads};
+use crate::output::one_line;
 use crate::prelude::*;
 
 /// Most bytes of an icon.

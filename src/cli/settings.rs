@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::keys::name;
 use olm_core::settings::{ControllerSettings, KEY};
 
-use crate::output::UsageError;
+use crate::managed::failure;
+use crate::output;
+use crate::output::{Failure, UsageError, one_line};
 use crate::prelude::*;
 
 /// The namespaces on OpenShift: of the process for extensions, and of the one for catalogs.

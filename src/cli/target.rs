@@ -16,12 +16,16 @@ use olm_core::resolve::Catalog;
 use olm_core::revision::{Account, has_succeeded};
 use olm_core::version::{VersionRange, natural};
 
-use crate::bundle_source::{DIRECTORY, IMAGE, image_files, parse};
+use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
-use crate::cluster::{Packages, alike};
+use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
+use crate::connection::Global;
+use crate::graph::plain;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
+use crate::output::{Failure, Outcome, notice, one_line, usage};
 use crate::prelude::*;
 use crate::verb;
+use crate::verb::OnCluster;
 
 /// The meaning of an argument, before any lookup on a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,11 @@ use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
 use strum::VariantNames;
 
 use crate::changes::seconds;
-use crate::cluster::CatalogAccess;
-use crate::connection::DryRun;
-use crate::output::{UsageError, Written, agreed, written};
+use crate::cluster::{CatalogAccess, Cluster};
+use crate::connection::{DryRun, Global};
+use crate::output::{Format, UsageError, Written, agreed, notice, written};
 use crate::prelude::*;
+use crate::settings::SettingsFlags;
 
 /// Takes the name of an extension, alone or behind its kind, as `-o name` prints it.
 pub(crate) fn extension() -> impl TypedValueParser<Value = String> {

@@ -6,6 +6,7 @@ use olm_core::extension::holds::holder;
 use tokio::time::Instant;
 
 use crate::limit::patiently;
+use crate::output::{Ended, Outcome, notice};
 use crate::prelude::*;
 
 /// Told until the controller has acted on a change.

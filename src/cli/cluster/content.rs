@@ -21,8 +21,11 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::cache::{Cache, Key};
 use crate::catalogs;
+use crate::graph::plain;
+use crate::managed::failure;
 use crate::output::during;
 use crate::prelude::*;
+use crate::settings::SettingsFlags;
 
 /// The error for blobs that cannot be parsed.
 const UNREADABLE: &str = "error parsing catalog contents";

@@ -37,10 +37,12 @@ use tower::util::{MapErrLayer, MapRequestLayer};
 use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
-use crate::connection::dry;
+use crate::connection::{Global, dry};
 use crate::limit::limited;
+use crate::output;
+use crate::output::{Failure, Outcome, one_line};
 use crate::prelude::*;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsFlags};
 
 /// Catalogs that are fetched at the same time: few of the connections that the catalog server gives
 /// to one address, which behind the API server is that of all clients.

@@ -11,6 +11,7 @@ use olm_core::status::Note;
 
 use super::{Cluster, ExtensionSnapshot};
 
+use crate::output::{notice, one_line};
 use crate::prelude::*;
 
 impl Cluster {

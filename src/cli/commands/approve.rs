@@ -9,7 +9,7 @@ use olm_core::extension::holds::{awaited, is_approvable};
 use olm_core::plan::Plan;
 
 use crate::commands::plan;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::verb;
 
 /// Digits of a digest that are enough to name a plan.

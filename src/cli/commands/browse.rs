@@ -16,10 +16,10 @@ use tokio::sync::Mutex;
 use super::{approve, catalog, graph, history, install, plan, rbac, search, show, status, why};
 use crate::catalogs::Catalogs;
 use crate::cluster::{CatalogAccess, Packages, Whole, only};
+use crate::commands::prelude::*;
 use crate::document::Tree;
 use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
-use crate::prelude::*;
 use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
 #[derive(Debug, Args)]

@@ -6,9 +6,9 @@ use olm_core::lint;
 use olm_core::render::{CertificateSource, RenderOptions, RolePlacement, check_support, render};
 use olm_image::reference::pinned;
 
+use crate::commands::prelude::*;
 use crate::describe::{Description, missing_accounts};
 use crate::output::{KeyValues, write_json, write_yaml};
-use crate::prelude::*;
 
 /// Placeholders for the namespaces of an installation; findings do not depend on them.
 const INSTALL_NAMESPACE: &str = "install-namespace";

@@ -11,8 +11,8 @@ use olm_core::crd_safety::{
 };
 use olm_core::object::items;
 
+use crate::commands::prelude::*;
 use crate::output::{write_json, write_yaml};
-use crate::prelude::*;
 use crate::target::Source;
 
 /// The word for the CRDs on the cluster.

@@ -9,8 +9,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::PartialObjectMeta;
 use tokio::time::Instant;
 
+use crate::commands::prelude::*;
 use crate::managed::all;
-use crate::prelude::*;
 
 /// Objects that are written at the same time.
 const AT_ONCE: usize = 8;

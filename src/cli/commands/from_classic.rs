@@ -9,8 +9,8 @@ use olm_api::keys::label::COPIED_FROM;
 use olm_core::classic::{Answer, Carried, Classic, GROUP, KINDS, Migration, PROXY};
 use olm_core::error::shell_word;
 
+use crate::commands::prelude::*;
 use crate::commands::render::print;
-use crate::prelude::*;
 use crate::workloads::list;
 
 #[derive(Debug, Args)]

@@ -4,10 +4,10 @@
 use olm_core::resolve::{Catalog, CatalogError, Environment, Options, Request};
 use olm_core::selector::Selector;
 
+use crate::commands::prelude::*;
 use crate::environment::Installed;
 use crate::graph::{self, Graph};
 use crate::output::drawn;
-use crate::prelude::*;
 use crate::target::{filter, meant_of, or_near};
 
 #[derive(Debug, Args)]

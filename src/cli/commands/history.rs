@@ -6,8 +6,8 @@ use olm_api::LifecycleState;
 use olm_api::keys::annotation;
 use olm_core::revision::{Origin, has_succeeded};
 
+use crate::commands::prelude::*;
 use crate::document::RevisionRow;
-use crate::prelude::*;
 use crate::verb;
 
 /// Characters of a digest that are shown.

@@ -13,7 +13,7 @@ use olm_image::registry::RequestError;
 
 use crate::catalogs::Catalogs;
 use crate::commands::catalog::lint::{missing, named_images};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::puller::{config, puller_with};
 
 #[derive(Debug, Args)]

@@ -19,9 +19,9 @@ use strum::VariantNames as _;
 use crate::bundle_source::load_bundle_source;
 use crate::cluster::only;
 use crate::commands::cluster_check::{platform, warn_of_closing};
+use crate::commands::prelude::*;
 use crate::commands::render::{Rendering, print};
 use crate::connection::DryRun;
-use crate::prelude::*;
 use crate::target::{Chosen, chosen_or_why, or_near, warn_of_deprecation};
 use crate::verb::words;
 

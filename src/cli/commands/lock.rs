@@ -13,8 +13,8 @@ use olm_core::resolve::Catalog;
 use olm_core::version::VersionRelease;
 
 use crate::commands::plan;
+use crate::commands::prelude::*;
 use crate::output::write_yaml;
-use crate::prelude::*;
 use crate::target::pinned;
 use crate::verb;
 

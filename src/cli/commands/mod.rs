@@ -25,6 +25,7 @@ pub(crate) mod lock;
 pub(crate) mod migrate;
 pub(crate) mod pause;
 pub(crate) mod plan;
+pub(crate) mod prelude;
 pub(crate) mod range;
 pub(crate) mod rbac;
 pub(crate) mod render;

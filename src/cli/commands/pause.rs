@@ -7,8 +7,8 @@ use kube::core::ClusterResourceScope;
 use olm_cluster::join_bounded;
 use olm_core::annotations::is_paused;
 
+use crate::commands::prelude::*;
 use crate::output::Written;
-use crate::prelude::*;
 use crate::verb::{self, Rehearsal};
 
 /// The prefix of names of catalogs.

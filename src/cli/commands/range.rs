@@ -2,7 +2,7 @@
 
 use olm_core::version::{SkipRange, Version, VersionRange};
 
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::requests::answer_lines;
 
 #[derive(Debug, Args)]

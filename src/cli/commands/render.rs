@@ -11,8 +11,8 @@ use olm_core::render::{
 };
 use strum::VariantNames as _;
 
+use crate::commands::prelude::*;
 use crate::output::{Written, objects, write_json};
-use crate::prelude::*;
 use crate::target::Installation;
 use crate::verb::words;
 

@@ -11,8 +11,8 @@ use olm_core::resolve::{
 };
 
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::commands::prelude::*;
 use crate::environment::{EnvironmentFlags, Installed, resolving};
-use crate::prelude::*;
 use crate::requests::answer_lines;
 use crate::verb::words;
 

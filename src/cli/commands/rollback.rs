@@ -7,8 +7,8 @@ use olm_core::plan::{CrdVerdict, Plan};
 use olm_core::revision::{Origin, States, has_succeeded};
 use tokio::time::{Instant, sleep};
 
+use crate::commands::prelude::*;
 use crate::commands::{approve, plan};
-use crate::prelude::*;
 use crate::verb;
 
 #[derive(Debug, Args)]

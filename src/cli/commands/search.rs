@@ -8,10 +8,10 @@ use olm_core::selector::Selector;
 
 use crate::cluster::{Whole, few, only};
 use crate::commands::install::selector;
+use crate::commands::prelude::*;
 use crate::document::{Deprecated, Package};
 use crate::offers::{ADD_CATALOG, Offers, icon, near};
 use crate::output::UsageError;
-use crate::prelude::*;
 
 /// Packages whose version is looked up where that takes requests for each.
 const VERSIONS: usize = 30;

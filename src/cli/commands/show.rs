@@ -7,11 +7,11 @@ use olm_core::config::{Features, example, schema};
 use olm_core::error::plain_lines;
 
 use crate::bundle_source::IMAGE;
+use crate::commands::prelude::*;
 use crate::describe::Description;
 use crate::graph::visible;
 use crate::offers::Offers;
 use crate::output::{KeyValues, write_json, write_yaml};
-use crate::prelude::*;
 use crate::target::{Chosen, chosen_or_why, filter, or_near, pinned};
 
 /// Bundles that are listed of a package.

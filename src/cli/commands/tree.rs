@@ -10,9 +10,9 @@ use olm_core::revision::{
     Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
 };
 
+use crate::commands::prelude::*;
 use crate::document::{Leaf, Tree, TreeRevision};
 use crate::managed::{kinds, of_extensions};
-use crate::prelude::*;
 use crate::workloads::reasons;
 
 /// Fields that are named of an object that is not as it was applied.

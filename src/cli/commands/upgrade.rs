@@ -12,7 +12,7 @@ use olm_core::status::Note;
 
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::plan;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::target::about_range;
 use crate::verb;
 

@@ -2,7 +2,7 @@
 
 use olm_core::about::Build;
 
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// For so long the cluster is asked.
 const PATIENCE: Duration = Duration::from_secs(3);

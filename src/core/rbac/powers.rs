@@ -140,7 +140,7 @@ impl Powers {
         let labels = labels.and_then(Value::as_object).into_iter().flatten();
         for (label, _) in labels.filter(|(_, value)| *value == "true") {
             let Some(level) = label.strip_prefix(AGGREGATE_TO) else { continue };
-            let whom = format!("whoever is bound to ClusterRole {level}");
+            let whom = format!("anyone bound to ClusterRole {level}");
             add_rules(self.given.entry(whom).or_default(), "", role);
         }
         // Whose rules Kubernetes collects is known to the cluster alone.
@@ -377,7 +377,7 @@ mod tests {
                 "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]})
         };
         let powers = |label: &str| Powers::of(objects(&[role(label)]).iter());
-        let line = "whoever is bound to ClusterRole view: Namespace:\"\" APIGroups:[] \
+        let line = "anyone bound to ClusterRole view: Namespace:\"\" APIGroups:[] \
                     Resources:[secrets] Verbs:[list]";
         assert_eq!(powers("true").beyond(&powers("false")), [line]);
         assert_eq!(powers("true").beyond(&powers("true")), [""; 0]);

@@ -14,8 +14,8 @@ use olm_image::registries::Registries;
 
 use super::lint;
 use crate::catalogs::{self, FileList, borrowed, metas};
+use crate::commands::prelude::*;
 use crate::output::during_blocking;
-use crate::prelude::*;
 use crate::puller::config;
 use crate::verb;
 

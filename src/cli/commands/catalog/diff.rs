@@ -7,7 +7,7 @@ use olm_core::catalog::diff::{PackageDiff, diff};
 use olm_core::catalog::{Content, template};
 
 use crate::catalogs::{self, FileList, metas};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Arguments of `catalog diff`.
 #[derive(Debug, Args)]

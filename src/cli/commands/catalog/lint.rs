@@ -9,9 +9,9 @@ use olm_image::pull::Puller;
 use olm_image::reference::pinned;
 
 use crate::catalogs::{FileList, borrowed};
+use crate::commands::prelude::*;
 use crate::document::Counts;
 use crate::output::during_blocking;
-use crate::prelude::*;
 use crate::puller::puller;
 
 /// Flags of `catalog lint`.

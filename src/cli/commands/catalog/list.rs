@@ -4,9 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_core::revision::{self, Origin};
 
 use crate::cluster::CatalogAccess;
+use crate::commands::prelude::*;
 use crate::offers::Listed;
 use crate::output::age;
-use crate::prelude::*;
 
 /// Characters of a digest that are shown, as other container tools do.
 const DIGEST: usize = 12;

@@ -14,7 +14,7 @@ mod wait;
 use clap::Subcommand;
 
 use crate::catalogs::{self, FileList};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Subcommands of `catalog`.
 #[derive(Debug, Subcommand)]

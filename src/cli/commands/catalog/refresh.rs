@@ -1,7 +1,7 @@
 //! `kubectl olm catalog refresh`: have the image of a catalog polled now.
 
 use super::wait::wait;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::verb::{self, Rehearsal};
 use crate::waiting::NOTICED;
 

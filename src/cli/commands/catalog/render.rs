@@ -11,8 +11,8 @@ use olm_core::catalog::{CatalogBundle, graph_of_bundles};
 use olm_image::pull::PullError;
 
 use crate::catalogs::{self, FileList};
+use crate::commands::prelude::*;
 use crate::output::objects;
-use crate::prelude::*;
 
 /// Directory that makes a directory a bundle.
 const MANIFESTS: &str = "manifests";

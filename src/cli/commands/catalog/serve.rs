@@ -7,7 +7,7 @@ use olm_image::catalog::{CONFIGS_LABEL, DATABASE_LABEL};
 use olm_image::pull::Puller;
 
 use super::wait::{current, wait};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::puller::puller;
 use crate::verb;
 

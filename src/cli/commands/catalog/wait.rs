@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::commands::prelude::*;
 use crate::limit::patiently;
-use crate::prelude::*;
 use crate::waiting::{self, Look};
 
 /// Returns a condition that is about the catalog as it was written last.

@@ -8,7 +8,7 @@ use olm_core::resolve::Knowledge;
 use olm_core::revision::owner_name;
 
 use super::Findings;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Objects of one kind in an API version that is gone.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

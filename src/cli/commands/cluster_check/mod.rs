@@ -13,8 +13,8 @@ use olm_core::revision::bundle_version;
 use olm_core::rights::OPENSHIFT;
 
 use crate::cluster::ClusterState;
+use crate::commands::prelude::*;
 use crate::output::UsageError;
-use crate::prelude::*;
 use apis::RemovedApi;
 
 /// Flags of `cluster check`.

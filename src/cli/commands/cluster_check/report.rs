@@ -5,7 +5,7 @@ use olm_core::gate::MaxVersion;
 
 use super::apis::RemovedApi;
 use super::{Extension, Findings};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Writes the verdict and what is in the way; what else there is to know goes to standard error.
 pub(super) fn text(found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::commands::Cli;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Name of the program that kubectl asks.
 const NAME: &str = "kubectl_complete-olm";

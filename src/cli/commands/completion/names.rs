@@ -8,7 +8,7 @@ use olm_core::catalog::Summary;
 use olm_core::classic::GROUP;
 
 use super::candidates::{After, Names};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// For so long a shell is kept waiting.
 const PATIENCE: Duration = Duration::from_secs(3);

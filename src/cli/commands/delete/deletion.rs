@@ -8,7 +8,7 @@
 //! Source: plugin.md 1.3.
 
 use crate::changes::{self, ATTEMPTS};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Deletes the extension that was shown; `decision` is what becomes of its data, if that was decided.
 pub(super) async fn delete(

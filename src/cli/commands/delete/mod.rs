@@ -12,9 +12,9 @@ use olm_core::uninstall::BLOCKED;
 
 use super::crd_migrate;
 use super::rbac::made::{self, account_of, shared_with};
+use crate::commands::prelude::*;
 use crate::connection::DryRun;
 use crate::limit::patiently;
-use crate::prelude::*;
 use crate::verb;
 use crate::waiting::{self, Look};
 

@@ -14,7 +14,7 @@ use olm_core::settings::{ControllerSettings, KEY, REINSTALL};
 
 use super::facts::{self, Facts, Refusal};
 use super::{Row, about};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Clocks further apart make leases and certificates fail.
 const SKEW: SignedDuration = SignedDuration::from_secs(30);

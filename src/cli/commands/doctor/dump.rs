@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 
 use super::Diagnosis;
 use super::facts::{self, Facts, Refusal};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Lines of a log, from its end: a limit in bytes would leave out the newest of them.
 const LOG_LINES: usize = 20_000;

@@ -9,7 +9,7 @@ use olm_core::revision::Account;
 use olm_core::rights::Half;
 
 use crate::cluster::answers;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 pub(super) const VERSION: &str = "version";
 pub(super) const CATALOGS: &str = "clustercatalogs";

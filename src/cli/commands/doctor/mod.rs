@@ -9,8 +9,8 @@ mod facts;
 mod releases;
 mod takeover;
 
+use crate::commands::prelude::*;
 use crate::managed::{kinds, of_extensions};
-use crate::prelude::*;
 use crate::verb;
 use facts::Facts;
 

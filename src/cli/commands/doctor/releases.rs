@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Secret;
 use olm_core::helm::{self, HelmError, Index, Release};
 
 use super::facts::{Refusal, refusal};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// The index Secrets of all releases.
 pub(super) struct Releases(Vec<Secret>);

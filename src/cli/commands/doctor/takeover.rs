@@ -15,7 +15,7 @@ use super::facts::{self, Facts, Refusal, get, lacking};
 use super::releases::{Left, Releases};
 use super::{Level, Row, about, checks};
 use crate::changes::{self, keeper};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::puller::puller;
 
 /// The verbs that the controller needs on every object of an extension.

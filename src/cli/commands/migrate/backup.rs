@@ -7,7 +7,7 @@ use std::io::Write as _;
 use olm_core::classic::takeover::remembered;
 use olm_image::present;
 
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Marks a document as ours, and its form.
 const FORM: &str = "olm-classic-backup/1";

@@ -13,8 +13,8 @@ use olm_core::rbac::{Account, BundleObjects, Options, manifests};
 use super::backup::{Backup, Entry};
 use super::objects;
 use crate::bundle_source::load_bundle_source;
+use crate::commands::prelude::*;
 use crate::commands::render::Rendering;
-use crate::prelude::*;
 use crate::target::Installation;
 
 /// A Subscription that is to be moved.

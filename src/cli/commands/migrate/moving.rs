@@ -9,8 +9,8 @@ use super::candidate::{Candidate, Plan, World};
 use super::objects;
 use crate::changes::ATTEMPTS;
 use crate::commands::from_classic::FromClassicArgs;
+use crate::commands::prelude::*;
 use crate::output::Written;
-use crate::prelude::*;
 
 impl FromClassicArgs {
     /// Checks, shows the verdicts, asks, backs up and moves. `objects` are those of Classic.

@@ -10,7 +10,7 @@ use olm_core::helm;
 use tokio::time::Instant;
 
 use crate::changes::{self, ATTEMPTS};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::workloads::list;
 
 /// The most rounds of releasing objects that Classic writes at the same time.

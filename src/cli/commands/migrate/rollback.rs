@@ -10,7 +10,7 @@ use olm_core::helm;
 
 use super::backup::{Backup, Entry};
 use super::objects;
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {

@@ -30,8 +30,8 @@ use crate::bundle_source::load_image;
 use crate::cluster::ClusterState;
 use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::unread;
+use crate::commands::prelude::*;
 use crate::commands::rbac::live::compare;
-use crate::prelude::*;
 use crate::target::{pinned, warn_of_deprecation};
 
 /// No bundle can be chosen.

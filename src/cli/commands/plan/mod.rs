@@ -9,7 +9,7 @@ use olm_core::plan::Plan;
 use olm_core::revision::Account;
 
 use crate::commands::install::{installer, manifest};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 use crate::target::{about_range, filter, meant};
 use crate::web;
 use gather::Unresolved;

@@ -4,7 +4,7 @@ use std::io;
 
 use olm_core::plan::{Action, CrdVerdict, Difference, ObjectChange, Plan};
 
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Digits of a digest that are shown.
 const DIGITS: usize = 12;

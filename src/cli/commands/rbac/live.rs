@@ -11,7 +11,7 @@ use olm_core::rbac::{
     Account, Grant, Held, Missing, Permission, Permissions, RbacObjects, has_wildcard_name,
 };
 
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Most rights that are asked for one by one.
 const MOST: usize = 200;

@@ -2,8 +2,8 @@
 
 use olm_core::rbac::{Account, MANAGED_BY, rbac_prefix};
 
+use crate::commands::prelude::*;
 use crate::managed;
-use crate::prelude::*;
 
 /// Bindings first: who deletes them in this order leaves none that leads nowhere.
 const KINDS: [&str; 4] = ["ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role"];

@@ -20,8 +20,8 @@ use olm_core::rbac::{
 };
 use olm_core::revision::NotNamespaced;
 
+use crate::commands::prelude::*;
 use crate::commands::render::{Rendering, print};
-use crate::prelude::*;
 use crate::target::Loaded;
 use live::{Findings, compare};
 

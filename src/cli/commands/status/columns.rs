@@ -4,9 +4,9 @@ use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
 
 use super::document::row;
+use crate::commands::prelude::*;
 use crate::document::ExtensionRow;
 use crate::output::age;
-use crate::prelude::*;
 
 /// Columns of a table, all but the age.
 pub(super) const HEADERS: [&str; 7] =

@@ -9,10 +9,10 @@ use super::columns::ready;
 use super::document::{Status, row};
 use crate::commands::catalog;
 use crate::commands::history::state;
+use crate::commands::prelude::*;
 use crate::document::{ExtensionRow, Happened};
 use crate::offers::Listed;
 use crate::output::KeyValues;
-use crate::prelude::*;
 use crate::workloads::causes;
 
 const EVENTS: usize = 5;

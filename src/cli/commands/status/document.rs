@@ -3,8 +3,8 @@
 use olm_api::conditions::Reason;
 use olm_core::extension::holds::{advice, awaited, reported};
 
+use crate::commands::prelude::*;
 use crate::document::{ExtensionRow, Ready, Support};
-use crate::prelude::*;
 
 /// The installed bundles, their state, and available or held updates: `kubectl olm status`.
 #[derive(Debug, Serialize, JsonSchema)]

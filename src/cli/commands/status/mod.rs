@@ -14,9 +14,9 @@ use olm_api::keys::{annotation, label};
 pub(crate) use details::detailed;
 pub(crate) use document::{Status, document};
 
+use crate::commands::prelude::*;
 use crate::commands::tree;
 use crate::document::ExtensionRow;
-use crate::prelude::*;
 use crate::verb;
 use columns::{ready, table};
 use details::sheet;

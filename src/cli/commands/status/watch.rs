@@ -6,7 +6,7 @@ use kube::api::{WatchEvent, WatchParams};
 use super::columns::{HEADERS, cells};
 use super::document::{document, row};
 use super::{StatusArgs, keep_wanted, list};
-use crate::prelude::*;
+use crate::commands::prelude::*;
 
 /// Prints a row for each extension, and another one whenever it changes.
 pub(super) async fn watch(client: &Client, args: &StatusArgs, out: &mut dyn Write) -> Ended {

@@ -15,9 +15,9 @@ use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::status::{Note, Said};
 
 use crate::commands::plan;
+use crate::commands::prelude::*;
 use crate::environment::{EnvironmentFlags, resolving};
 use crate::output::Styles;
-use crate::prelude::*;
 use crate::target::{HIGHEST, about_range, filter, meant};
 use crate::verb::{self, words};
 

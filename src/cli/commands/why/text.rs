@@ -7,8 +7,8 @@ use olm_core::explain::{
     BundleReport, BundleVerdict, CatalogSummary, Finding, Report, Stage, Target, TargetBundle,
 };
 
+use crate::commands::prelude::*;
 use crate::output::{Paint, Painted, Styles, folded};
-use crate::prelude::*;
 
 /// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
