@@ -153,8 +153,15 @@ impl ControlPlane {
         }
     }
 
-    /// Applies our CRDs, the controller's rights and the minimal OpenShift CRDs of the gate.
+    /// Applies our CRDs, the controller's rights, the minimal OpenShift CRDs of the gate and the policies, and
+    /// lets an account read metrics.
     pub(crate) fn prepare(&self) {
+        self.mend();
+        self.let_scrape();
+    }
+
+    /// Makes again what a test has deleted of what was there at first, so that others can have the plane.
+    pub fn mend(&self) {
         let crds = ["config/crd", "hack/demo/crds"].map(manifests);
         for folder in ["config/crd", "config/rbac", "hack/demo/crds"] {
             manifests(folder).iter().for_each(|object| self.requests().apply(object));
@@ -166,14 +173,6 @@ impl ControlPlane {
             std::thread::sleep(POLL);
         }
         self.apply_policies();
-        self.let_scrape();
-    }
-
-    /// Makes again what a test has deleted of what was there at first, so that others can have the plane.
-    pub fn mend(&self) {
-        for folder in ["config/crd", "config/rbac", "hack/demo/crds", "config/policy"] {
-            manifests(folder).iter().for_each(|object| self.requests().apply(object));
-        }
     }
 
     /// Counts the CRDs whose objects are served, which begins a moment after they are established.

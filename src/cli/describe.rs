@@ -8,7 +8,6 @@ use olm_core::rbac::{self, Permissions, Powers};
 use olm_core::render::api_service_bindings;
 use olm_core::revision::is_optional_group;
 
-use crate::graph::plain;
 use crate::output::KeyValues;
 use crate::prelude::*;
 

@@ -5,7 +5,6 @@ use kube::discovery::{Discovery, verbs};
 use olm_api::keys::label;
 use olm_cluster::{join_bounded, message};
 
-use crate::graph::plain;
 use crate::prelude::*;
 
 /// Objects in one page of a list.

@@ -18,7 +18,7 @@ pub(crate) use olm_api::keys::policy;
 pub(crate) use olm_api::{
     AvailabilityMode, CatalogFilter, ClusterCatalog, ClusterExtension, ClusterObjectSet,
 };
-pub(crate) use olm_core::error::{Chain, quote};
+pub(crate) use olm_core::error::{Chain, plain, quote};
 pub(crate) use olm_core::object::Object;
 pub(crate) use olm_core::revision::{BundleRecord, states};
 pub(crate) use olm_core::yaml;

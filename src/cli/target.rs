@@ -20,7 +20,6 @@ use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
 use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
 use crate::connection::Global;
-use crate::graph::plain;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
 use crate::output::{Failure, Outcome, notice, one_line, usage};
 use crate::prelude::*;

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use olm_api::keys::label;
 use olm_core::revision::{MAX_PODS, Readiness, built_in, evaluate, hindrance, pod_selector};
 
-use crate::graph::plain;
 use crate::managed::failure;
 use crate::prelude::*;
 

@@ -21,7 +21,6 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::cache::{Cache, Key};
 use crate::catalogs;
-use crate::graph::plain;
 use crate::managed::failure;
 use crate::output::during;
 use crate::prelude::*;

@@ -4,7 +4,6 @@ pub(crate) use crate::bundle_source::load_files;
 pub(crate) use crate::cluster::{Cluster, ExtensionSnapshot};
 pub(crate) use crate::connection::Global;
 pub(crate) use crate::document::{Document as _, Unknown};
-pub(crate) use crate::graph::plain;
 pub(crate) use crate::managed::{Managed, failure};
 pub(crate) use crate::output::{
     Ended, Failure, Format, Outcome, Table, cell, counted, formats, notice, one_line, usage,

@@ -28,7 +28,7 @@ mod tests;
 pub(crate) use document::Drawn;
 pub(crate) use html::{file, stylesheet};
 pub(crate) use model::Graph;
-pub(crate) use text::{plain, segment, visible, xml};
+pub(crate) use text::{segment, visible, xml};
 
 use olm_core::resolve;
 

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-pub(crate) use olm_core::error::plain;
 use olm_core::error::printable;
 
 /// The most characters of a name or range in a drawing.

@@ -19,7 +19,7 @@ fn member(name: &str, value: &mut Value) {
     match value {
         Value::String(_) if name == "picture" => {}
         Value::String(text) if PROSE.contains(&name) => *text = prose(text),
-        Value::String(text) => *text = cut(&crate::graph::plain(text)),
+        Value::String(text) => *text = cut(&olm_core::error::plain(text)),
         Value::Array(items) => items.iter_mut().for_each(|item| member(name, item)),
         Value::Object(members) => {
             for (name, value) in members.iter_mut() {

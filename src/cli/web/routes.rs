@@ -208,7 +208,7 @@ impl Site {
 
 fn failed(status: StatusCode, shell: Shell, text: &str) -> Response {
     let heading = if status == StatusCode::NOT_FOUND { "Not found" } else { "Not known" };
-    let text = crate::graph::plain(text);
+    let text = olm_core::error::plain(text);
     let page = view::Failure { shell, heading, text };
     html(status, &page)
 }

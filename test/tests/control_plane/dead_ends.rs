@@ -166,7 +166,7 @@ async fn what_a_revision_without_its_extension_owns_is_taken_over_as_ready_says(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_revision_archived_by_hand_leaves_what_the_installed_one_owns() {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0").broken()];
-    let (scene, extension) = rolling_out("handarchived", &bundles, &["1.0.0", "1.1.0"]).await;
+    let (scene, extension) = rolling_out("handarchived", &bundles).await;
     let deployment = scene.package.deployment();
     let is_broken = |found: &Value| found["metadata"]["annotations"][REVISION] == "2";
     scene.until("the broken version is applied", "deployment", &deployment, is_broken).await;
