@@ -144,7 +144,7 @@ pub enum Reason {
     PlanChanged,
     /// `Ready`, ours: every step requires approval, and the plan of this one is not approved.
     ApprovalRequired,
-    /// `Ready`, ours: the operator would get more rights, which are not approved.
+    /// `Ready`, ours: the bundle would give more rights, which are not approved.
     PermissionIncrease,
     /// `Ready`, ours: an earlier revision is installed again, as annotation `rollback-to` requests.
     RolledBack,

@@ -201,8 +201,8 @@ pub mod policy {
     /// `Allow` or `Hold`: whether an update may come from another catalog than the installed bundle
     /// (applying.md 10).
     pub const CATALOG_MOVE: &str = "policy.olm.operatorframework.io/catalog-move";
-    /// `Allow` or `RequireApproval`: whether an update or a rollback that gives the operator more
-    /// rights needs approval (applying.md 10, F14).
+    /// `Allow` or `RequireApproval`: whether an update or a rollback that gives more rights, to the
+    /// operator or to users, needs approval (applying.md 10, F14).
     pub const PERMISSION_INCREASE: &str = "policy.olm.operatorframework.io/permission-increase";
     /// Number of the archived revision to go back to (applying.md 10, F10).
     pub const ROLLBACK_TO: &str = "policy.olm.operatorframework.io/rollback-to";

@@ -99,7 +99,8 @@ impl Cache {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
-            let about = entry.metadata()?;
+            // Another process may have renamed or removed it meanwhile.
+            let Ok(about) = entry.metadata() else { continue };
             kept.push((about.modified()?, about.len(), entry.path()));
         }
         kept.sort_unstable();
@@ -109,7 +110,7 @@ impl Cache {
             if bytes <= self.most.bytes && files <= self.most.files {
                 break;
             }
-            fs::remove_file(path)?;
+            let _gone = fs::remove_file(path);
             bytes -= length;
             files -= 1;
         }

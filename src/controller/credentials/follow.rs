@@ -19,12 +19,13 @@ pub(super) fn only(name: &str) -> watcher::Config {
     watcher::Config::default().fields(&format!("metadata.name={name}"))
 }
 
-/// Watches objects and keeps of each what `read` makes of it, by name. Yields all of them after
-/// every change, or the code with which the API server refuses to show them as long as nothing is
+/// Watches objects, keeps what `lean` leaves of each, and tells what `read` makes of it, by name. Yields all
+/// of them after every change, or the code with which the API server refuses to show them as long as nothing is
 /// known, once as long as it is the same: after a restart it refuses everything for a moment.
 pub(super) fn follow<K, T>(
     api: Api<K>,
     config: watcher::Config,
+    lean: fn(&mut K),
     read: impl Fn(&K) -> T + Send,
 ) -> impl Stream<Item = Result<BTreeMap<String, T>, u16>> + Send
 where
@@ -33,7 +34,7 @@ where
 {
     let (store, writer) = reflector::store();
     let (mut known, mut refused) = (false, None);
-    let events = watcher(api, config).backoff(WatchDelays::default()).reflect(writer);
+    let events = watcher(api, config).backoff(WatchDelays::default()).modify(lean).reflect(writer);
     events.filter_map(move |event| {
         ready(match event {
             Ok(Event::Init | Event::InitApply(_)) => None,

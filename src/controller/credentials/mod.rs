@@ -34,7 +34,7 @@ use crate::account;
 use crate::cluster::{MAX_RIGHTS_DELAY, RequestError, Sentence};
 use follow::{follow, only};
 use known::{Known, add};
-use secret::Held;
+use secret::{Held, only_credentials};
 
 pub use secret::{GlobalPullSecret, NotASecretName, SecretName, document_key};
 
@@ -262,7 +262,7 @@ impl RegistryCredentials {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), &namespace);
         let labels = format!("{}=true", label::CATALOG_PULL_SECRET);
         let config = watcher::Config::default().labels(&labels);
-        let offered = follow(secrets, config, Held::of).map(move |found| {
+        let offered = follow(secrets, config, only_credentials, Held::of).map(move |found| {
             if let Err(code) = &found {
                 tracing::warn!(code, "pull secrets of catalogs cannot be listed");
             }
@@ -313,14 +313,16 @@ fn of_account(client: Client) -> impl Stream<Item = Change> + Send {
             return stream::once(ready(Change::Linked(Vec::new()))).boxed();
         };
         let accounts = Api::<ServiceAccount>::namespaced(client, &namespace);
-        let found = follow(accounts, only(&name), linked).map(move |found| {
-            if let Err(code) = &found {
-                tracing::warn!(code, namespace, name, "own service account cannot be read");
-            }
-            let linked = found.unwrap_or_default().remove(&name).unwrap_or_default().into_iter();
-            let full = |name| SecretName { namespace: namespace.clone(), name };
-            Change::Linked(linked.map(full).collect())
-        });
+        let found = follow(accounts, only(&name), |it| it.metadata.managed_fields = None, linked)
+            .map(move |found| {
+                if let Err(code) = &found {
+                    tracing::warn!(code, namespace, name, "own service account cannot be read");
+                }
+                let linked =
+                    found.unwrap_or_default().remove(&name).unwrap_or_default().into_iter();
+                let full = |name| SecretName { namespace: namespace.clone(), name };
+                Change::Linked(linked.map(full).collect())
+            });
         found.boxed()
     })
 }
@@ -333,7 +335,7 @@ fn linked(account: &ServiceAccount) -> Vec<String> {
 
 fn of_secret(client: Client, name: SecretName) -> impl Stream<Item = Change> + Send {
     let secrets = Api::<Secret>::namespaced(client, &name.namespace);
-    follow(secrets, only(&name.name), Held::of).map(move |found| {
+    follow(secrets, only(&name.name), only_credentials, Held::of).map(move |found| {
         let held = match found {
             Ok(mut found) => found.remove(&name.name).unwrap_or(Held::Missing),
             Err(code) => Held::Refused(code),

@@ -47,7 +47,7 @@ impl fmt::Display for SecretName {
     }
 }
 
-/// The relevant part of a Secret. The rest is not kept.
+/// The relevant part of a Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Held {
     Missing,
@@ -64,6 +64,15 @@ pub(super) enum Held {
 pub fn document_key(secret: &Secret) -> Option<&'static str> {
     let type_ = secret.type_.as_deref()?;
     FORMS.iter().find(|(form, _)| *form == type_).map(|(_, key)| *key)
+}
+
+/// Drops what nobody reads of a Secret: all but its name, its type and the document with credentials.
+pub(super) fn only_credentials(secret: &mut Secret) {
+    let document = document_key(secret);
+    if let Some(data) = &mut secret.data {
+        data.retain(|key, _| Some(key.as_str()) == document);
+    }
+    (secret.metadata.annotations, secret.metadata.managed_fields) = (None, None);
 }
 
 impl Held {
@@ -109,11 +118,13 @@ mod tests {
 
     fn fault(type_: &str, key: &str, document: &str) -> Option<String> {
         let data = ByteString(document.as_bytes().to_vec());
-        let secret = Secret {
+        let mut secret = Secret {
             type_: Some(type_.to_owned()),
-            data: Some([(key.to_owned(), data)].into()),
+            data: Some([(key.to_owned(), data.clone()), ("other".to_owned(), data)].into()),
             ..Secret::default()
         };
+        only_credentials(&mut secret);
+        assert!(!secret.data.iter().flatten().any(|(kept, _)| kept == "other"));
         let held = Held::of(&secret);
         assert!(!format!("{held:?}").contains("hunter2"), "{held:?}");
         let name = SecretName { namespace: "ns".to_owned(), name: "s".to_owned() };

@@ -306,8 +306,9 @@ impl Attempt<'_> {
         match purpose {
             // One that never became the installed one may have taken over what that needs.
             Purpose::Archive => {
-                let (in_use, _) = ctx.siblings(set).await?;
-                remover.heirs = in_use.iter().filter_map(ResourceExt::uid).collect();
+                let others = ctx.list_siblings(set).await?;
+                let others = others.into_iter().filter(|it| it.uid() != set.uid());
+                remover.heirs = others.filter(stays).filter_map(|it| it.uid()).collect();
             }
             Purpose::Uninstall(UninstallPolicy::RetainCrds) => self.keep_all_data(&remover).await?,
             Purpose::Uninstall(_) => {}
@@ -454,6 +455,14 @@ impl Attempt<'_> {
         self.event(EventType::Warning, Reason::UninstallFallback, note).await;
         Ok(Settled::at_rest(None).finished())
     }
+}
+
+/// Returns whether a revision stays, so that what it owns as well goes back to it: one that is being
+/// deleted does so only as what is installed.
+fn stays(revision: &ClusterObjectSet) -> bool {
+    revision.spec.lifecycle_state == LifecycleState::Active
+        && (revision.metadata.deletion_timestamp.is_none()
+            || has_finalizer(revision) && has_succeeded(revision))
 }
 
 /// Returns what is said of a CRD that stays.

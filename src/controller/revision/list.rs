@@ -13,7 +13,7 @@ use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use olm_api::keys::label;
 use olm_api::{ClusterExtension, ClusterObjectSet};
-use olm_core::revision::{Extension, Kin, fits_label, is_made_for, owner_name, sort};
+use olm_core::revision::{Extension, Kin, fits_label, is_made_for, mislabelled, owner_name, sort};
 
 #[derive(Debug)]
 pub(super) struct Listed {
@@ -143,14 +143,16 @@ pub(super) fn select(
     Ok(revisions)
 }
 
-/// Returns whether a set is a revision of an extension.
+/// Returns whether a set is a revision of an extension, also one whose label has been taken off or
+/// changed and that gets it back.
 pub(super) fn is_of(set: &DeserializeGuard<ClusterObjectSet>, extension: &Extension) -> bool {
-    let extension = ObjectMeta {
+    let metadata = ObjectMeta {
         name: Some(extension.name.clone()),
         uid: Some(extension.uid.clone()),
         ..ObjectMeta::default()
     };
-    kin(set).is_of(&extension)
+    let unlabelled = set.0.as_ref().ok().and_then(mislabelled);
+    kin(set).is_of(&metadata) || unlabelled.is_some_and(|owner| owner.uid == extension.uid)
 }
 
 /// Returns whether a Secret belongs to the revision with this metadata.

@@ -457,6 +457,20 @@ mod tests {
         assert_eq!(asked.lock().unwrap().last(), Some(&"list"));
     }
 
+    // applying.md 1.2
+    #[tokio::test]
+    async fn the_number_of_a_revision_whose_label_was_taken_off_is_not_skipped() {
+        let desired = desired();
+        let packed = pack("e-1", &desired.phases).unwrap();
+        let mut set = build(&desired, "e-1", 1, &packed, "olmv1-system");
+        set.metadata.labels = None;
+        let live = json!(set);
+        let client = answering(move |_| (200, live.clone()));
+        let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
+        let error = known.free_number(&desired.extension, &[]).await.unwrap_err();
+        assert!(matches!(error, WriteError::Behind(name) if name == "e-1"));
+    }
+
     // applying.md 4.5
     #[tokio::test]
     async fn every_revision_that_is_not_done_records_the_account_of_the_extension() {

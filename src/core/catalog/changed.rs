@@ -102,11 +102,22 @@ fn edges(
     channels.into_iter().filter_map(in_channel).collect()
 }
 
-/// The names of the bundles that new versions follow, by channel.
+/// Most entries times bundles of a package whose ranges are compared; the largest packages of public
+/// catalogs have a tenth.
+const MAX_PAIRS: usize = 10_000_000;
+
+/// The names of the bundles that new versions follow, by channel: none of them in a package that is too
+/// large to compare, so that each edge that goes counts as gone.
 struct TakenOver<'a>(BTreeMap<&'a str, BTreeSet<&'a str>>);
 
 impl<'a> TakenOver<'a> {
     fn of(old: &'a PackageIndex, new: &'a PackageIndex, added: &BTreeSet<&str>) -> Self {
+        let entries = |it: &PackageIndex| -> usize {
+            it.channels.values().map(|channel| channel.entries.len()).sum()
+        };
+        if (entries(old) + entries(new)).saturating_mul(old.bundles.len()) > MAX_PAIRS {
+            return Self(BTreeMap::new());
+        }
         let of_channel = |entries: &'a [Entry]| {
             let entries = entries.iter().filter(|entry| added.contains(entry.name.as_str()));
             let followed = entries.flat_map(|entry| {

@@ -220,22 +220,28 @@ fn behind(package: &PackageIndex) -> BTreeSet<String> {
 /// Returns the versions of before that nothing follows after, though they are not a head there and
 /// something followed them, or they were a head, before.
 fn stranded(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {
-    let stranded =
-        old.bundles.iter().rev().filter(|it| has_future(old, it) && !has_future(new, it));
-    stranded.filter_map(version).collect()
+    let were: BTreeSet<&str> = old.channels.values().flat_map(Channel::heads).collect();
+    let are: BTreeSet<&str> = new.channels.values().flat_map(Channel::heads).collect();
+    let is_stranded = |it: &&Bundle| {
+        let name = it.name.as_str();
+        (were.contains(name) || is_followed(old, it))
+            && !are.contains(name)
+            && !is_followed(new, it)
+    };
+    old.bundles.iter().rev().filter(is_stranded).filter_map(version).collect()
 }
 
-/// Says whether a bundle is a head, or another one may follow it.
-fn has_future(package: &PackageIndex, bundle: &Bundle) -> bool {
+/// Returns whether another bundle may follow this one.
+fn is_followed(package: &PackageIndex, bundle: &Bundle) -> bool {
     let name = bundle.name.as_str();
-    let follows = |entry: &Entry| {
-        entry.replaces == name
-            || entry.skips.iter().any(|skipped| skipped == name)
-            || release(bundle)
-                .is_some_and(|it| entry.name != name && entry.leads_from(name, &it.version))
+    let covers = |entry: &Entry| {
+        let range = entry.range().filter(|_| entry.name != name);
+        range.is_some_and(|range| release(bundle).is_some_and(|it| range.contains(&it.version)))
     };
-    let mut channels = package.channels.values();
-    channels.any(|channel| channel.heads().contains(name) || channel.entries.iter().any(follows))
+    let follows = |entry: &Entry| {
+        entry.replaces == name || entry.skips.iter().any(|it| it == name) || covers(entry)
+    };
+    package.channels.values().any(|channel| channel.entries.iter().any(follows))
 }
 
 fn newly_deprecated(old: &PackageIndex, new: &PackageIndex) -> Vec<String> {

@@ -4,7 +4,7 @@
 //! In: the annotations, the digest that the image's reference names now, since when it is waiting,
 //! and what it would change. Out: why it is held. Source: applying.md 10.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use olm_api::conditions::Reason;
@@ -104,7 +104,8 @@ fn suspicious(package: &PackageDiff) -> Vec<String> {
     if package.is_gone {
         return vec![format!("package {} is gone", quote(name))];
     }
-    let is_removed = |head: &&str| package.removed.iter().any(|removed| removed == head);
+    let removed: BTreeSet<&str> = package.removed.iter().map(String::as_str).collect();
+    let is_removed = |head: &&str| removed.contains(head);
     let heads = package.heads.iter().flat_map(|head| {
         let channel = quote(&head.channel);
         let gone = head.before.split(", ").filter(is_removed);

@@ -27,8 +27,8 @@ pub struct Target<'a> {
     pub nearest: Vec<String>,
     /// Whether it is the answer already.
     pub selected: bool,
-    /// The versions of the shortest path to it, both ends included; null if there is none, or
-    /// nothing is installed.
+    /// The versions of the shortest path to it, both ends included; null if there is none,
+    /// nothing is installed, or the package is too large to look for one.
     pub path: Option<Vec<String>>,
     /// The versions on the path that the range refuses.
     pub refused: Vec<String>,

@@ -188,7 +188,7 @@ async fn who_waits_its_turn_does_not_list_the_others(stage: &Stage) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_fails_for_a_while_loses_nothing_and_ends_nothing() {
     let stage = &stage().await;
-    content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletion(stage).await;
+    Box::pin(content_that_cannot_be_read_for_a_while_changes_nothing_about_a_deletion(stage)).await;
     a_failure_that_has_passed_does_not_stay_in_a_status(stage).await;
     a_refused_watch_is_not_given_up(stage).await;
     who_waits_its_turn_does_not_list_the_others(stage).await;

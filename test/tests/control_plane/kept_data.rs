@@ -87,29 +87,37 @@ async fn a_stuck_installation_that_is_deleted_by_hand_keeps_users_objects() {
     clean_up(&scene, &extension).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
+/// Two revisions that are stuck, the first held by a finalizer, of a paused extension whose CRD has an
+/// object: no revision comes to the rescue before the garbage collector has looked. Returns the UID of
+/// that object, too.
+async fn two_stuck(suffix: &str) -> (Scene, Extension, Value) {
     let mut second = Bundle::new("1.1.0").broken();
     second.data.insert("depth".to_owned(), "20".to_owned());
     let bundles = [Bundle::new("1.0.0").broken(), second];
-    let scene = Scene::shared_set("handboth", &bundles, &chain(&["1.0.0", "1.1.0"])).await;
+    let scene = Scene::shared_set(suffix, &bundles, &chain(&["1.0.0", "1.1.0"])).await;
     let extension = scene.install(json!({"version": "1.0.0"})).await;
     applied(&scene, 1).await;
-    let crd = scene.package.crd();
-    let one = scene.make_instance(&crd, &[]);
+    let one = scene.make_instance(&scene.package.crd(), &[]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     applied(&scene, 2).await;
-    // No revision comes to the rescue before the garbage collector has looked.
     scene.annotate(PAUSED, "true");
     extension.shows("Paused", "True", "Paused", "nothing is applied").await;
+    let first = scene.revision(1);
+    let found = scene.get(REVISION, &first).expect("it is there");
+    let mut held = found["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    held.push(json!(HELD));
+    let held = json!({"metadata": {"finalizers": held}});
+    scene.cluster.plane.requests().merge(REVISION, "", &first, &held);
+    (scene, extension, one)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
+    let (scene, extension, one) = two_stuck("handboth").await;
+    let crd = scene.package.crd();
     // The earlier one goes last: it must not count as somebody who keeps the CRD.
-    let requests = scene.cluster.plane.requests();
     let names = [1, 2].map(|number| scene.revision(number));
     let uids = names.each_ref().map(|name| scene.uid(REVISION, name));
-    let first = scene.get(REVISION, &names[0]).expect("it is there");
-    let mut held = first["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-    held.push(json!(HELD));
-    requests.merge(REVISION, "", &names[0], &json!({"metadata": {"finalizers": held}}));
     scene.cluster.plane.kubectl(&["delete", REVISION, &names[0], &names[1], "--wait=false"]);
     revision_is_gone(&scene, 2, &uids[1]).await;
     // Its own finalizer goes once it has released the CRD.
@@ -121,6 +129,30 @@ async fn two_stuck_revisions_that_are_deleted_together_keep_users_objects() {
     // The garbage collector has removed the rest.
     scene.gone("deployment", &scene.package.deployment()).await;
     assert_eq!(scene.uid(&crd, "one"), one, "its object stays");
+    scene.annotate(PAUSED, "");
+    taken_up(&scene, &crd, &uids).await;
+    assert_eq!(scene.uid(&crd, "one"), one, "its object is the same");
+    clean_up(&scene, &extension).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_archived_by_hand_beside_one_that_is_deleted_keeps_users_objects() {
+    let (scene, extension, one) = two_stuck("handbeside").await;
+    let crd = scene.package.crd();
+    let names = [1, 2].map(|number| scene.revision(number));
+    let uids = names.each_ref().map(|name| scene.uid(REVISION, name));
+    scene.delete_revision(1);
+    let is_done = |found: &Value| found["metadata"]["finalizers"] == json!([HELD]);
+    scene.until("the controller is done with it", REVISION, &names[0], is_done).await;
+    let archived = json!({"spec": {"lifecycleState": "Archived"}});
+    scene.cluster.plane.requests().merge(REVISION, "", &names[1], &archived);
+    let is_let_go = |found: &Value| {
+        let owners = found["metadata"]["ownerReferences"].as_array();
+        owners.is_none_or(|owners| owners.iter().all(|owner| owner["uid"] != uids[1]))
+    };
+    scene.until("its CRD is let go", CRD, &crd, is_let_go).await;
+    scene.let_go(REVISION, &names[0]);
+    revision_is_gone(&scene, 1, &uids[0]).await;
     scene.annotate(PAUSED, "");
     taken_up(&scene, &crd, &uids).await;
     assert_eq!(scene.uid(&crd, "one"), one, "its object is the same");

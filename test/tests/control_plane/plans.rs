@@ -89,7 +89,7 @@ async fn more_rights_wait_for_the_approval_of_their_plan() {
     let (scene, extension) = Scene::shared_first("increased", &bundles).await;
     scene.annotate(INCREASE, "RequireApproval");
     extension.patch_catalog(json!({"version": null})).await;
-    extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
+    extension.shows("Ready", "False", "PermissionIncrease", "gives more rights").await;
     let held = plan(&scene);
     assert_eq!(held["heldBy"], json!(["increase"]));
     let (_, why, _) = olm(&scene, &["why", &scene.name]);

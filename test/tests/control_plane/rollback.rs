@@ -146,7 +146,7 @@ async fn a_step_back_to_more_rights_waits_for_the_approval_of_its_plan() {
     scene.annotate(INCREASE, "RequireApproval");
     let (_, errors) = olm(&scene, &["rollback", &name, "--yes", "--no-wait"]).good();
     assert!(errors.contains(&format!("kubectl olm approve {name} --plan ")), "{errors}");
-    extension.shows("Ready", "False", "PermissionIncrease", "gives the operator more rights").await;
+    extension.shows("Ready", "False", "PermissionIncrease", "gives more rights").await;
     extension.shows("Ready", "False", "PermissionIncrease", "is to be installed again").await;
     assert!(scene.events("RolledBack").is_empty(), "it has not happened");
     assert_eq!(extension.revisions().await.len(), 2, "nothing is written");

@@ -6,6 +6,7 @@ use olm_core::classic::takeover::{
     Check, Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
 };
 use olm_core::classic::{Answer, Classic, GROUP, Migration};
+use olm_core::error::shell_word;
 use olm_core::extension::{KnownCatalog, Policy, ValidExtension};
 use olm_core::helm;
 use olm_core::rbac::{Account, BundleObjects, Options, manifests};
@@ -453,7 +454,7 @@ fn catalog_hint((catalog, image): (&str, &str), csv: &str, is_there: bool) -> St
             "upgrade it in OLM Classic first, or have catalog {catalog} serve an image with {csv}"
         ),
         "" => "kubectl olm catalog build builds an image of it, catalog add serves it".to_owned(),
-        image => format!("kubectl olm catalog add {catalog} {image}"),
+        image => format!("kubectl olm catalog add {catalog} {}", shell_word(image)),
     }
 }
 
@@ -483,6 +484,7 @@ mod tests {
     fn a_catalog_that_is_there_is_not_added() {
         let hint = |image: &str, is_there: bool| catalog_hint(("c", image), "lamp.v1", is_there);
         assert_eq!(hint("r/c:1", false), "kubectl olm catalog add c r/c:1");
+        assert_eq!(hint("c;id", false), "kubectl olm catalog add c 'c;id'");
         assert!(hint("", false).starts_with("kubectl olm catalog build"));
         for image in ["r/c:1", ""] {
             let want =

@@ -5,6 +5,7 @@
 mod gather;
 mod text;
 
+use olm_core::error::shell_word;
 use olm_core::plan::Plan;
 use olm_core::revision::Account;
 
@@ -218,7 +219,9 @@ fn hinted(
     // `why` is about an extension that exists.
     let command = match extension.uid() {
         Some(_) => Some(format!("kubectl olm why {name}{to}")),
-        None => extension.package().map(|package| format!("kubectl olm show {package}")),
+        None => {
+            extension.package().map(|package| format!("kubectl olm show {}", shell_word(package)))
+        }
     };
     let command = command.filter(|_| error.is::<Unresolved>());
     let shows = command.map(|it| format!("to see which versions can be reached: {it}"));

@@ -34,11 +34,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
         return Ok(Vec::new());
     }
     Err(Hold {
-        message: format!("the operator would get more rights, and plan {plan} is not approved"),
+        message: format!("the bundle would give more rights, and plan {plan} is not approved"),
         note: Note {
             reason: Reason::PermissionIncrease,
             message: format!(
-                "plan {plan} gives the operator more rights, so kubectl olm approve {} has to \
+                "plan {plan} gives more rights, so kubectl olm approve {} has to \
                  approve it: {}",
                 facts.name(),
                 added.join("; ")

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use olm_api::conditions::{Reason, status, types};
 use olm_api::{
-    BundleMetadata, ClusterExtensionStatus, ClusterObjectSet, InstallStatus, RevisionStatus,
+    BundleMetadata, ClusterExtensionStatus, ClusterObjectSet, InstallStatus, LifecycleState,
+    RevisionStatus,
 };
 
 use crate::catalog::Deprecations;
@@ -113,7 +114,9 @@ pub fn summarize(
     let read = read.as_ref().ok();
     let waits = read.filter(|_| pass.outcome == Outcome::Settled);
     let notes = waits.and_then(waited_for).into_iter().chain(waits.and_then(stalled));
-    let notes = notes.chain(waits.and_then(collision));
+    let archived = |it: &&ClusterObjectSet| it.spec.lifecycle_state == LifecycleState::Archived;
+    let archived = pass.revisions.iter().copied().flatten().filter(archived);
+    let notes = notes.chain(waits.and_then(|it| collision(it, archived)));
     let notes = notes.chain(pass.notes.iter().cloned());
     let notes: Vec<Note> = notes.chain(read.and_then(deferred)).collect();
     let fits = pass.fits && !pass.notes.is_empty();
@@ -151,7 +154,10 @@ fn stalled(revisions: &States<'_>) -> Option<Note> {
 
 /// Returns what can be done where objects of the newest revision are controlled by nobody, or
 /// managed by somebody else.
-fn collision(revisions: &States<'_>) -> Option<Note> {
+fn collision<'a>(
+    revisions: &States<'_>,
+    mut archived: impl Iterator<Item = &'a ClusterObjectSet>,
+) -> Option<Note> {
     let newest = newest(revisions)?;
     let found = &newest.condition(types::PROGRESSING)?.message;
     let ready = newest.condition(types::READY).map_or("", |ready| &ready.message);
@@ -161,7 +167,12 @@ fn collision(revisions: &States<'_>) -> Option<Note> {
         text::adoptable()
     } else {
         let (kind, name) = object_set::other_owner(found)?;
-        text::owned_by(newest.metadata.name.as_deref().unwrap_or_default(), kind, name)
+        let is_it = |it: &ClusterObjectSet| it.metadata.name.as_deref() == Some(name);
+        if kind == "ClusterObjectSet" && archived.any(is_it) {
+            text::still_removed(name)
+        } else {
+            text::owned_by(newest.metadata.name.as_deref().unwrap_or_default(), kind, name)
+        }
     };
     Some(Note { reason: Reason::Retrying, message })
 }

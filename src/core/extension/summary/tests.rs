@@ -223,6 +223,8 @@ fn ready_names_what_no_longer_works_of_what_is_installed() {
 #[case::of_another_extension(Some(("ClusterObjectSet", "two-lamps-3")), "\nClusterExtension two-lamps owns objects")]
 #[case::of_an_earlier_extension(Some(("ClusterObjectSet", "ext-1")),
     "\nClusterObjectSet ext-1 owns objects that this bundle also contains, and does not count as a revision of this extension: kubectl delete clusterobjectset ext-1 --cascade=orphan releases them")]
+#[case::of_an_archived_revision(Some(("ClusterObjectSet", "ext-0")),
+    "\nClusterObjectSet ext-0 is archived and still removes objects that this bundle also contains")]
 #[case::of_somebody_else(Some(("Lamp", "two-lamps-3")), "\nLamp two-lamps-3 owns objects")]
 fn ready_names_what_can_be_done_about_a_collision(
     #[case] owner: Option<(&str, &str)>,
@@ -242,20 +244,23 @@ fn ready_names_what_can_be_done_about_a_collision(
     };
     let mut collision = object_set::Collision { object, owner, manager: None };
     let text = object_set::collisions(0, std::slice::from_ref(&collision));
-    let mut revisions = [revision(2, [retrying(&*text)])];
+    let mut archived = revision(0, []);
+    archived.spec.lifecycle_state = LifecycleState::Archived;
+    let mut revisions = [archived, revision(2, [retrying(&*text)])];
     let status = summarize(None, &pass(&revisions, Outcome::Settled), now());
     let ready = one(&status, types::READY);
     assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
     assert!(ready.contains(note), "{ready}");
     assert!(!ready.contains("  "), "{ready}");
     // So it does where it is installed, and somebody has taken its owner off an object.
-    let installed = [installed_revision([retrying(&*text), object_set::reconciling(&*text)])];
+    let installed = installed_revision([retrying(&*text), object_set::reconciling(&*text)]);
+    let installed = [revisions[0].clone(), installed];
     let ready = one(&summarize(None, &pass(&installed, Outcome::Settled), now()), types::READY);
     assert!(ready.contains(note), "{ready}");
     collision.manager = Some("Flux".to_owned());
     let message = object_set::managed(&[collision]).unwrap();
     let notes = [Note { reason: Reason::Retrying, message }];
-    let says = &mut revisions[0].status.as_mut().unwrap().conditions;
+    let says = &mut revisions[1].status.as_mut().unwrap().conditions;
     object_set_ready(says, None, &notes).put(says, None, now());
     let ready = one(&summarize(None, &pass(&revisions, Outcome::Settled), now()), types::READY);
     let note = "managed by Flux: remove or detach them there first";

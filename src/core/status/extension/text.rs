@@ -33,6 +33,14 @@ pub fn adoptable() -> String {
     )
 }
 
+/// What happens to objects that an archived revision still owns.
+pub fn still_removed(name: &str) -> String {
+    format!(
+        "ClusterObjectSet {name} is archived and still removes objects that this bundle also contains: \
+         they are created again once they are gone"
+    )
+}
+
 /// What to do about objects that have another owner. `revision` collides; another one is named as its
 /// extension, unless that has the same name: then it is not, or no longer, a revision of this one.
 pub fn owned_by(revision: &str, kind: &str, name: &str) -> String {
