@@ -466,7 +466,11 @@ mod tests {
         set.metadata.labels = None;
         let live = json!(set);
         let client = answering(move |_| (200, live.clone()));
-        let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
+        let (known, mut feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
+        let brought = watcher::Event::Apply(DeserializeGuard(Ok(set)));
+        for event in [watcher::Event::Init, watcher::Event::InitDone, brought] {
+            feed.revisions.apply_watcher_event(&event);
+        }
         let error = known.free_number(&desired.extension, &[]).await.unwrap_err();
         assert!(matches!(error, WriteError::Behind(name) if name == "e-1"));
     }
