@@ -241,7 +241,7 @@ impl Remover {
                 (Removal::Wait, Some(found)) => return Ok(End::Remains(found.clone())),
                 (Removal::Delete, Some(found)) => match self.reason_to_keep(found).await? {
                     Some(owner) => {
-                        let metadata = retained(found, uid, owner);
+                        let metadata = without_revisions(retained(found, uid, owner));
                         match endpoint.replace(found, &let_stay(found, &metadata)).await {
                             Ok(_) => return Ok(End::Kept(Kept::of(found))),
                             Err(err) => Err(err),

@@ -146,9 +146,10 @@ async fn a_revision_archived_by_hand_beside_one_that_is_deleted_keeps_users_obje
     scene.until("the controller is done with it", REVISION, &names[0], is_done).await;
     let archived = json!({"spec": {"lifecycleState": "Archived"}});
     scene.cluster.plane.requests().merge(REVISION, "", &names[1], &archived);
+    // Also of the one that goes next: the garbage collector would delete it.
     let is_let_go = |found: &Value| {
         let owners = found["metadata"]["ownerReferences"].as_array();
-        owners.is_none_or(|owners| owners.iter().all(|owner| owner["uid"] != uids[1]))
+        owners.is_none_or(|owners| owners.iter().all(|owner| !uids.contains(&owner["uid"])))
     };
     scene.until("its CRD is let go", CRD, &crd, is_let_go).await;
     scene.let_go(REVISION, &names[0]);
