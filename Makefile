@@ -286,17 +286,17 @@ fuzz: prerequisites ## Fuzz every parser for SECONDS each, in turn (SECONDS=60, 
 
 .PHONY: lint
 lint: prerequisites ## Check formatting, clippy, rustdoc, Go vet, shell scripts, workflows and generated files
-	@hack/tools.sh shellcheck actionlint cargo-deny
 	! git grep -nIE '^(<{7}|>{7}) '
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	$(CARGO) clippy --locked --workspace --test '*' -- --deny warnings
-	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
 	test -z "$$(gofmt -l hack/local-cluster hack/signatures)"
 	hack/local-cluster/go.sh vet ./...
+	@hack/tools.sh actionlint cargo-deny shellcheck
 	shellcheck hack/*.sh hack/local-cluster/*.sh .github/actions/*/*.sh .ci/run
 	actionlint
 	$(CARGO) deny --config hack/deny.toml check bans licenses sources
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --test '*' -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
 	$(CARGO) run --locked --quiet --package xtask -- manifests --check
 
 .PHONY: fmt

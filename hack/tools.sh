@@ -14,6 +14,10 @@ tell() { echo "fetching $* into target/tools" >&2; }
 has() { command -v "$1" >/dev/null; }
 
 python() { # package, ... of PyPI
+  # Two steps that run at once do not both make the environment.
+  mkdir -p "$tools"
+  exec {lock}>"$tools/lock"
+  ! has flock || flock "$lock"
   if [[ ! -x $tools/bin/pip ]]; then
     python3 -m venv "$tools" || {
       echo "  python3 with venv is needed: apt-get install python3-venv (or dnf install python3)" >&2
@@ -22,6 +26,7 @@ python() { # package, ... of PyPI
   fi
   tell "$*"
   "$tools/bin/pip" install --quiet --disable-pip-version-check "$@"
+  exec {lock}>&-
 }
 
 crate() { # program, crate with its version
