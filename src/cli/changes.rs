@@ -13,8 +13,7 @@ use olm_core::plan::differences;
 use olm_core::revision::without_refused;
 use olm_core::yaml::to_yaml;
 
-use crate::managed;
-use crate::managed::{Managed, failure};
+use crate::managed::{self, Managed, failure};
 use crate::output::{Failure, Written, notice};
 use crate::prelude::*;
 

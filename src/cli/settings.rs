@@ -8,8 +8,7 @@ use olm_api::keys::name;
 use olm_core::settings::{ControllerSettings, KEY};
 
 use crate::managed::failure;
-use crate::output;
-use crate::output::{Failure, UsageError, one_line};
+use crate::output::{self, Failure, UsageError, one_line};
 use crate::prelude::*;
 
 /// The namespaces on OpenShift: of the process for extensions, and of the one for catalogs.

@@ -39,8 +39,7 @@ pub(crate) use content::{CatalogAccess, Whole, answers, heads};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
-use crate::output;
-use crate::output::{Failure, Outcome, one_line};
+use crate::output::{self, Failure, Outcome, one_line};
 use crate::prelude::*;
 use crate::settings::{Settings, SettingsFlags};
 

@@ -82,7 +82,7 @@ pub struct Powers {
     /// The roles that the bundle binds to its own accounts, and where.
     bound: Permissions,
     /// What these roles give accounts, users and groups that are not its own, by whom they name, and
-    /// whoever has a role that they are aggregated to. Their names are not compared: that of a role that
+    /// everyone who has a role that they are aggregated to. Their names are not compared: that of a role that
     /// was rendered changes with its rules.
     given: BTreeMap<String, Permissions>,
     /// One sentence for each of these bindings.
