@@ -141,7 +141,8 @@ run: built ## Run the controller on this machine against your cluster, with your
 ##@ Test
 
 .PHONY: test
-test: test-unit test-control-plane ## Run all tests that take only minutes, including those on a control plane
+test: built ## Run all tests that take only minutes, including those on a control plane
+	@hack/test.sh
 
 .PHONY: test-unit
 test-unit: prerequisites ## Run unit, data, property, snapshot and command-line tests; offline
