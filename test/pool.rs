@@ -39,9 +39,9 @@ const DECIDING: [&str; 3] =
 /// Cluster roles that Kubernetes itself rewrites, because they are made of others.
 const AGGREGATED: [&str; 3] = ["admin", "edit", "view"];
 
-/// Planes of each sort that run at the same time, unless none becomes free for this long: emptying
-/// one takes less than starting another and having both run.
-const MOST: usize = 6;
+/// Planes with nothing of ours, and prepared ones, that run at the same time, unless none becomes free for
+/// this long: emptying one takes less than starting another and having both run.
+const MOST: [usize; 2] = [3, 6];
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Planes with nothing of ours, and prepared ones.
@@ -90,7 +90,7 @@ pub(crate) fn borrow(prepared: bool) -> Pooled {
             bare.plane.prepare();
             return Pooled::of(bare.plane, prepared);
         }
-        if planes.running < MOST || began.elapsed() > PATIENCE {
+        if planes.running < MOST[usize::from(prepared)] || began.elapsed() > PATIENCE {
             planes.running += 1;
             break;
         }
