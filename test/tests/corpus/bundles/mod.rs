@@ -4,10 +4,11 @@
 //! Each test prints a row of a table: what was installed, how long it took and how many requests it
 //! sent to the API server. `--nocapture` shows it.
 
-/// Makes a test of each bundle.
+/// Makes a test of each bundle. Of several of a kind, one is in the normal run.
 macro_rules! bundles {
-    ($($test:ident: $does:ident($($given:expr),*);)*) => { $(
+    ($($(#[$attribute:meta])* $test:ident: $does:ident($($given:expr),*);)*) => { $(
         #[tokio::test(flavor = "multi_thread")]
+        $(#[$attribute])*
         async fn $test() {
             $does($($given),*).await;
         }
