@@ -127,32 +127,28 @@ async fn an_orphaning_deletion_is_remembered_without_the_garbage_collector() {
     left_behind(&scene, &extension).await;
 }
 
-// applying.md 7.2, 7.3: the order holds under every way to delete, h2
+// applying.md 7.2, 7.3, h2: `faults` has the same in the background
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_go_while_their_operator_runs_whichever_way_it_is_deleted() {
-    for how in ["background", "foreground"] {
-        let (scene, extension) = installed(&format!("order{how}"), &[Bundle::new("1.0.0")]).await;
-        let crd = scene.package.crd();
-        scene.make_instance(&crd, &[FINALIZER]);
-        scene.annotate(UNINSTALL, "Delete");
-        scene.delete(how);
-        let is_going = |one: &Value| one["metadata"]["deletionTimestamp"].is_string();
-        scene.until("it is going", &crd, "one", is_going).await;
-        held(&extension, &format!("waiting for 1 {crd}: {}/one [{FINALIZER}]", scene.name)).await;
-        scene.uid("deployment", &scene.package.deployment());
-        scene.let_go(&crd, "one");
-        extension.gone().await;
-        assert!(scene.get("deployment", &scene.package.deployment()).is_none());
-    }
+async fn instances_go_while_their_operator_runs_also_in_the_foreground() {
+    let (scene, extension) = installed("orderforeground", &[Bundle::new("1.0.0")]).await;
+    let crd = scene.package.crd();
+    scene.make_instance(&crd, &[FINALIZER]);
+    scene.annotate(UNINSTALL, "Delete");
+    scene.delete("foreground");
+    let is_going = |one: &Value| one["metadata"]["deletionTimestamp"].is_string();
+    scene.until("it is going", &crd, "one", is_going).await;
+    held(&extension, &format!("waiting for 1 {crd}: {}/one [{FINALIZER}]", scene.name)).await;
+    scene.uid("deployment", &scene.package.deployment());
+    scene.let_go(&crd, "one");
+    extension.gone().await;
+    assert!(scene.get("deployment", &scene.package.deployment()).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_annotation_asks_for_and_nobody_does_holds_the_removal() {
-    for (how, key) in [
-        ("background", UNINSTALL),
-        ("foreground", UNINSTALL),
-        ("orphan", "policy.olm.operatorframework.io/uninstal"),
-    ] {
+    for (how, key) in
+        [("foreground", UNINSTALL), ("orphan", "policy.olm.operatorframework.io/uninstal")]
+    {
         let (scene, extension) = installed(&format!("hold{how}"), &[Bundle::new("1.0.0")]).await;
         scene.annotate(key, "Cascade");
         extension.shows("Progressing", "False", "InvalidConfiguration", key).await;

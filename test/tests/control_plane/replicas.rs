@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_mins(1);
 /// A replica answers for so long after its signal, less what a request takes (deploying.md 4.4).
 const LINGERS: Duration = Duration::from_secs(4);
 /// Rolling updates under load; `ROUNDS` says otherwise.
-const ROUNDS: usize = 2;
+const ROUNDS: usize = 1;
 /// A killed leader's lease has run out by then, and the next one leads (deploying.md P26).
 const TAKE_OVER: Duration = Duration::from_secs(150);
 /// Clients at the same time.
