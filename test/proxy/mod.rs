@@ -263,10 +263,8 @@ impl Handler {
         let asked = Asked::new(request.method(), request.uri(), user);
         let fault = self.rules.decide(&asked);
         match fault {
-            Some(Fault::Status(code, retry_after)) => {
-                return Ok(status(code, retry_after, &format!("injected: {asked}")));
-            }
-            Some(Fault::Quota) => return Ok(status(403, None, &over_quota(&asked))),
+            Some(Fault::Status(code)) => return Ok(status(code, &format!("injected: {asked}"))),
+            Some(Fault::Quota) => return Ok(status(403, &over_quota(&asked))),
             Some(Fault::Silence(time)) => {
                 tokio::time::sleep(time).await;
                 return Err("silence".into());
@@ -282,10 +280,6 @@ impl Handler {
                 Err("silence".into())
             }
             Some(Fault::Cut) => Ok(cut(answer, asked.verb == "watch").await?),
-            Some(Fault::Late(time)) => {
-                tokio::time::sleep(time).await;
-                Ok(passed_on(answer))
-            }
             _ if asked.verb == "watch" => Ok(self.watched(answer, asked)),
             _ => Ok(passed_on(answer)),
         }
@@ -402,8 +396,8 @@ fn over_quota(asked: &Asked) -> String {
 }
 
 /// Returns the response of an API server that refuses a request. Its priority and fairness, which asks
-/// for a wait, answers with a header and plain text.
-fn status(code: u16, retry_after: Option<u32>, message: &str) -> Response<Body> {
+/// for a wait of a second, answers with a header and plain text.
+fn status(code: u16, message: &str) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",
         404 => "NotFound",
@@ -416,16 +410,18 @@ fn status(code: u16, retry_after: Option<u32>, message: &str) -> Response<Body> 
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code,
     });
-    let (type_, body) = match retry_after {
-        Some(_) => ("text/plain; charset=utf-8", format!("{message}\n")),
-        None => ("application/json", body.to_string()),
+    let is_busy = code == 429;
+    let (type_, body) = if is_busy {
+        ("text/plain; charset=utf-8", format!("{message}\n"))
+    } else {
+        ("application/json", body.to_string())
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(code).expect("a status");
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(type_));
-    if let Some(seconds) = retry_after {
-        headers.insert(RETRY_AFTER, seconds.into());
+    if is_busy {
+        headers.insert(RETRY_AFTER, 1.into());
     }
     response
 }

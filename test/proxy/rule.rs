@@ -82,7 +82,7 @@ impl std::fmt::Display for Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// It never reaches the API server; the proxy responds with this.
-    Status(u16, Option<u32>),
+    Status(u16),
     /// It never reaches the API server; the proxy responds as the quota of a namespace does.
     Quota,
     /// The API server carries it out; its response ends in the middle.
@@ -91,8 +91,6 @@ pub(super) enum Fault {
     Silence(Duration),
     /// The API server carries it out, without a response; after a while the connection ends.
     Unanswered(Duration),
-    /// The API server carries it out; its response is delayed.
-    Late(Duration),
     /// The events of a watch are delayed.
     LateEvents(Duration),
 }
@@ -100,12 +98,11 @@ pub(super) enum Fault {
 impl Fault {
     pub(super) fn kind(self) -> String {
         match self {
-            Self::Status(code, _) => return code.to_string(),
+            Self::Status(code) => return code.to_string(),
             Self::Quota => "exceeded quota",
             Self::Cut => "cut",
             Self::Silence(_) => "silence",
             Self::Unanswered(_) => "unanswered",
-            Self::Late(_) => "late answer",
             Self::LateEvents(_) => "late events",
         }
         .to_owned()
@@ -128,9 +125,6 @@ pub struct Rule {
     namespace: Option<String>,
     name: Option<String>,
     subresource: Option<String>,
-    path: Option<String>,
-    query: Option<String>,
-    user: Option<String>,
     stored: bool,
     fault: Fault,
     scope: Scope,
@@ -160,8 +154,7 @@ macro_rules! changes {
 
 impl Rule {
     verbs! {
-        get "get", list "list", watch "watch", create "create", update "update", patch "patch",
-        delete "delete",
+        get "get", list "list", watch "watch", create "create", patch "patch", delete "delete",
     }
 
     /// Strikes every request.
@@ -183,11 +176,8 @@ impl Rule {
             namespace: None,
             name: None,
             subresource: None,
-            path: None,
-            query: None,
-            user: None,
             stored: false,
-            fault: Fault::Status(500, None),
+            fault: Fault::Status(500),
             scope: Scope::Always,
         }
     }
@@ -199,18 +189,10 @@ impl Rule {
         named(name: &str) name = Some(name.to_owned());
         /// Only for this subresource; `""` is the object itself.
         subresource(subresource: &str) subresource = Some(subresource.to_owned());
-        /// Only below this path.
-        path(path: &str) path = Some(path.to_owned());
-        /// Only with this text in the query, as it is sent (`labelSelector=a%3Db`).
-        query(text: &str) query = Some(text.to_owned());
-        /// Only requests that impersonate this user; `""` matches the controller's own.
-        user(user: &str) user = Some(user.to_owned());
         /// Only requests that store something: neither dry runs nor reviews.
         stored() stored = true;
         /// Responds with this status, without the API server.
-        status(code: u16) fault = Fault::Status(code, (code == 429).then_some(1));
-        /// Responds with 429 and asks to retry after this many seconds.
-        retry_after(seconds: u32) fault = Fault::Status(429, Some(seconds));
+        status(code: u16) fault = Fault::Status(code);
         /// Responds with 403 and the words of a quota, without the API server.
         over_quota() fault = Fault::Quota;
         /// Lets the API server carry the request out, and cuts the response in the middle: for a
@@ -220,8 +202,6 @@ impl Rule {
         silent(time: Duration) fault = Fault::Silence(time);
         /// The same, but the API server carries the request out.
         unanswered(time: Duration) fault = Fault::Unanswered(time);
-        /// Delays the response by this long.
-        late(time: Duration) fault = Fault::Late(time);
         /// Delays all events of watches by this long, including watches that are open already, until
         /// the rule is removed. The order stays.
         late_events(time: Duration) fault = Fault::LateEvents(time);
@@ -251,9 +231,6 @@ impl Rule {
             && is(&self.namespace, &asked.namespace)
             && is_named
             && is(&self.subresource, &asked.subresource)
-            && is(&self.user, &asked.user)
-            && self.path.as_ref().is_none_or(|path| asked.path.starts_with(path))
-            && self.query.as_ref().is_none_or(|text| asked.query.contains(text))
             && !(self.stored
                 && (asked.query.contains("dryRun=") || asked.resource.ends_with("reviews")))
     }
@@ -330,13 +307,7 @@ mod tests {
             (Rule::get("secrets").named("x-1"), false),
             (Rule::any().subresource(""), true),
             (Rule::any().subresource("status"), false),
-            (Rule::any().path("/api/v1"), true),
-            (Rule::any().path("/apis"), false),
-            (Rule::any().query("resourceVersion=0"), true),
-            (Rule::any().query("watch"), false),
             (Rule::any().stored(), true),
-            (Rule::any().user("someone"), true),
-            (Rule::any().user(""), false),
         ];
         for (rule, expected) in rules {
             assert_eq!(rule.is_about(&secret), expected, "{rule:?}");

@@ -1,7 +1,6 @@
-//! Tests of the fault-injecting proxy itself: a rule strikes only what it names.
+//! Tests of the fault-injecting proxy itself, for faults whose effect no other test sees.
 
 use futures::StreamExt as _;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{WatchEvent, WatchParams};
 use olm_test::prelude::*;
@@ -28,14 +27,6 @@ impl Stage {
     fn secrets(client: &kube::Client) -> Api<Secret> {
         Api::namespaced(client.clone(), SYSTEM_NAMESPACE)
     }
-
-    /// Reads a Secret that does not exist; returns the status code.
-    async fn read(&self, name: &str) -> u16 {
-        match Self::secrets(&self.client).get(name).await {
-            Err(kube::Error::Api(status)) => status.code,
-            other => panic!("not an answer of an API server: {other:?}"),
-        }
-    }
 }
 
 fn secret(name: &str) -> Secret {
@@ -45,35 +36,6 @@ fn secret(name: &str) -> Secret {
 async fn delete(secrets: &Api<Secret>, name: &str) {
     let deleted = secrets.delete(name, &DeleteParams::default()).await;
     drop(deleted.expect("it is deleted"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rule_strikes_the_request_it_is_about_and_no_other() {
-    let stage = Stage::set().await;
-    let once = stage.proxy.fail(Rule::get("secrets").named("struck").status(500).times(1));
-    let busy = stage.proxy.fail(Rule::get("secrets").named("busy").retry_after(7));
-    assert_eq!(stage.read("other").await, 404);
-    assert_eq!(stage.read("struck").await, 500);
-    assert_eq!(stage.read("struck").await, 404);
-    assert_eq!(stage.read("busy").await, 429);
-    stage.proxy.stop(busy);
-    assert_eq!(stage.read("busy").await, 404);
-    assert_eq!((stage.proxy.strikes(once), stage.proxy.strikes(busy)), (1, 1));
-    let (requests, injected) = stage.proxy.take_counts();
-    assert_eq!(json!(injected), json!({"500": 1, "429": 1}));
-    assert_eq!(requests, 5);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_sees_who_asks() {
-    let stage = Stage::set().await;
-    let review = SelfSubjectReview::default();
-    let found = Api::<SelfSubjectReview>::all(stage.client.clone())
-        .create(&PostParams::default(), &review)
-        .await
-        .expect("anybody may ask who they are");
-    let user = found.status.and_then(|status| status.user_info);
-    assert_eq!(user.and_then(|user| user.username).as_deref(), Some(audit::CONTROLLER));
 }
 
 #[tokio::test(flavor = "multi_thread")]
