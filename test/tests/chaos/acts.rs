@@ -9,7 +9,6 @@ use olm_test::prelude::*;
 use olm_test::proxy::RuleId;
 
 use crate::hands::newest;
-use crate::life::Age;
 use crate::stage::Stage;
 use crate::world::{DEADLINE, World};
 
@@ -29,8 +28,6 @@ const SCARCE: [&str; 6] = [
 /// Most writes that pass before a quota refuses one, and most that it refuses.
 const ROOM: u64 = 3;
 const REFUSED: u64 = 3;
-/// Changes of a version after which there are as many revisions as are kept, and one that is installed.
-const CHANGES: usize = 6;
 
 impl World {
     /// Has the second tenant name a random extension, in some of all cases, before `stage` begins.
@@ -116,44 +113,6 @@ impl World {
             })
             .await;
         }
-    }
-
-    /// Gives one extension more revisions than are kept, and goes back to the oldest while a quota
-    /// refuses to write what takes its place: once in a world, because it takes many rollouts.
-    pub(crate) async fn step_back_far(&mut self) {
-        let actor = self.actors.last().expect("there are three");
-        let (name, extension) = (actor.name(), actor.extension(&self.client));
-        self.life.enters(name, Age::Expected);
-        drop(actor.scene.install(json!({"version": "1.0.0"})).await);
-        extension.installed("1.0.0").await;
-        for version in ["1.1.0", "1.0.0"].into_iter().cycle().take(CHANGES) {
-            extension.force(version).await;
-            extension.installed(version).await;
-        }
-        let mut revisions = extension.revisions().await;
-        revisions.retain(|set| set.metadata.deletion_timestamp.is_none());
-        let [oldest, .., newest] = revisions.as_slice() else { panic!("{revisions:?}") };
-        let number = oldest.spec.revision.to_string();
-        let version = oldest.annotations()[annotation::BUNDLE_VERSION].clone();
-        let next = format!("{name}-{}", newest.spec.revision + 1);
-        let rule = Rule::on(&["create", "patch"], "clusterobjectsets").named(&next);
-        let rule = self.proxy.fail(rule.over_quota().later(0, REFUSED));
-        actor.scene.annotate(policy::ROLLBACK_TO, &number);
-        wait::until("the content of the oldest revision is back", ROLLOUT, || async {
-            let revisions = extension.revisions().await;
-            let newest = revisions.last().map(|set| set.annotations().clone());
-            let back = newest.as_ref().and_then(|all| all.get(annotation::CONTENT_OF));
-            if back == Some(&number) { Ok(()) } else { Err(newest) }
-        })
-        .await;
-        assert!(self.proxy.strikes(rule) > 0, "the quota left room");
-        self.proxy.stop(rule);
-        extension.installed(&version).await;
-        self.nothing_was_lost().await;
-        self.life.leaves(name, actor.removed_crds());
-        self.delete(&extension, &DeleteParams::default()).await;
-        extension.gone().await;
-        self.clear_after(Stage::Uninstall).await;
     }
 
     /// Sets etcd back to before an upgrade, in the middle of it, and ends what was begun again.

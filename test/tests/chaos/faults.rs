@@ -79,15 +79,14 @@ async fn outages_in_the_middle_of_any_stage_change_no_end_and_no_life() {
                 outage.begin(&world).pass().await;
             }
             held(&mut world, &outage, stage).await;
-            Tally::count(&mut tally.outages, format!("{component} ({begin}) in {stage:?}"));
+            tally.count(format!("away: {component} ({begin}) in {stage:?}"));
         }
-        tally.rounds += 1;
     }
     let started = Instant::now();
     world.set_back(&mut random).await;
     println!("etcd set back: held, {:.1?}", started.elapsed());
-    Tally::count(&mut tally.outages, "etcd (set back) in Upgrade".to_owned());
-    tally.add(Tally::of(&world.proxy));
+    tally.count("etcd set back in Upgrade");
+    tally.add_faults(&world.proxy);
     tally.verdict.add(world.life.verdict());
     println!("{tally}");
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::life::{Life, Verdict};
 use crate::stage::Stage;
-use crate::tally::Tally;
+use crate::tally::{IN_THE_MIDDLE, Tally};
 use crate::world::World;
 use crate::{STAGE, setting};
 
@@ -23,13 +23,13 @@ impl Tally {
     /// something is deleted by hand, and in some others act.
     async fn disturb(&mut self, world: &mut World, random: &mut Random, stage: Stage) {
         if stage == Stage::Revert {
-            Self::count(&mut self.acts, "rollout timed out, and is reverted".to_owned());
+            self.count("rollout timed out, and is reverted");
         }
         if let Some(claimed) = world.claim(random, stage).await {
-            Self::count(&mut self.acts, claimed);
+            self.count(claimed);
         }
         let quota = world.ration(random, stage).map(|(rule, quota)| {
-            Self::count(&mut self.acts, quota);
+            self.count(quota);
             rule
         });
         world.begin(stage).await;
@@ -40,15 +40,17 @@ impl Tally {
             if hand == Some(kill)
                 && let Some(deleted) = world.by_hand(random, stage).await
             {
-                Self::count(&mut self.hands, deleted);
+                self.count(format!("deleted: {deleted}"));
                 tokio::time::sleep(random.up_to(LIFE)).await;
             }
             if let Some(edited) = world.edit(random).await {
-                Self::count(&mut self.acts, edited);
+                self.count(edited);
             }
             world.kill();
-            Self::count(&mut self.kills, format!("{stage:?}"));
-            self.in_the_middle += u64::from(world.is_unfinished(stage).await);
+            self.count(format!("killed: {stage:?}"));
+            if world.is_unfinished(stage).await {
+                self.count(IN_THE_MIDDLE);
+            }
             if stage == Stage::Revert {
                 // As long as it is not reverted: something may have shown progress.
                 world.time_out().await;
@@ -57,7 +59,7 @@ impl Tally {
         }
         world.ends_as_undisturbed(stage).await;
         if let Some(deleted) = world.delete_stuck(random, stage).await {
-            Self::count(&mut self.hands, deleted);
+            self.count(format!("deleted: {deleted}"));
             world.ends_as_undisturbed(stage).await;
         }
         if let Some(rule) = quota {
@@ -93,11 +95,6 @@ impl Run {
         all
     }
 
-    /// Returns the number of worlds in which something happened that must never happen.
-    fn bad(&self) -> u64 {
-        self.lives().iter().map(|life| u64::from(life.verdict().is_bad())).sum()
-    }
-
     fn lives(&self) -> MutexGuard<'_, Vec<Life>> {
         self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,10 +114,6 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
     world.plays(&[Stage::Install, Stage::Upgrade]).await;
     world.rehearse(&[Stage::Revert]).await;
     world.plays(&[Stage::Uninstall]).await;
-    let started = Instant::now();
-    world.step_back_far().await;
-    Tally::count(&mut run.tally().acts, "quota of a step back to the oldest revision".to_owned());
-    println!("back to the oldest revision: held, {:.1?}", started.elapsed());
     world.disturb_requests(&mut random);
     while let Some(round) = run.next() {
         let (started, mut tally) = (Instant::now(), Tally::default());
@@ -141,17 +134,15 @@ async fn play(run: &Run, mut world: World, mut random: Random) {
         for rule in slow {
             world.proxy.stop(rule);
         }
-        tally.rounds = 1;
-        tally.add(Tally::of(&world.proxy));
-        let mut all = run.tally();
-        all.add(tally);
-        let verdict = run.verdict();
+        tally.count("rounds");
+        tally.add_faults(&world.proxy);
+        run.tally().add(tally);
         println!(
-            "round {round}/{} held ({:.1?}: {}); so far {}, {verdict}",
+            "round {round}/{} held ({:.1?}: {}); so far {}",
             run.rounds,
             started.elapsed(),
             times.join(", "),
-            all.brief()
+            run.verdict()
         );
     }
 }
@@ -184,8 +175,7 @@ async fn kills_faults_and_hands_change_no_end_and_no_life() {
     }
     let mut tally = run.tally();
     tally.verdict = run.verdict();
-    tally.unequal = failed.saturating_sub(run.bad());
     println!("{tally}");
     assert_eq!(failed, 0, "worlds do not hold; what each lost, or how it differs, is above");
-    assert!(run.rounds == 0 || tally.in_the_middle > 0, "no kill fell in the middle of anything");
+    assert!(run.rounds == 0 || tally.has(IN_THE_MIDDLE), "no kill fell in the middle of anything");
 }

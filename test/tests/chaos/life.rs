@@ -131,11 +131,6 @@ impl Verdict {
         self.lost += other.lost;
         self.not_installed += other.not_installed;
     }
-
-    /// Says whether something happened that must never happen.
-    pub(crate) fn is_bad(self) -> bool {
-        self.lost + self.not_installed > 0
-    }
 }
 
 impl fmt::Display for Verdict {
