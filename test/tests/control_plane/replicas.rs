@@ -85,13 +85,13 @@ async fn get(url: &str) -> (u16, String, String, String) {
 struct Load {
     endpoints: Arc<RwLock<Vec<String>>>,
     stop: Arc<AtomicBool>,
-    seconds: Arc<Mutex<Vec<Second>>>,
+    answers: Arc<Mutex<Answers>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-/// What became of the requests of one second.
+/// What became of the requests.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Second {
+struct Answers {
     answered: usize,
     /// Cut or refused, and answered by another replica.
     repeated: usize,
@@ -103,15 +103,14 @@ impl Load {
         let load = Self {
             endpoints: Arc::new(RwLock::new(endpoints)),
             stop: Arc::default(),
-            seconds: Arc::default(),
+            answers: Arc::default(),
             tasks: Vec::new(),
         };
-        let started = Instant::now();
         let pause = u64::try_from(times("PAUSE", PAUSE)).map(Duration::from_millis);
         let pause = pause.expect("a short time");
         let tasks = (0..CLIENTS).map(|number| {
             let (endpoints, stop) = (Arc::clone(&load.endpoints), Arc::clone(&load.stop));
-            let seconds = Arc::clone(&load.seconds);
+            let answers = Arc::clone(&load.answers);
             tokio::spawn(async move {
                 let client = client();
                 let mut turn = number;
@@ -123,16 +122,11 @@ impl Load {
                     let first = whole(&client, &urls[turn % urls.len()]).await;
                     let answered = first || whole(&client, &urls[(turn + 1) % urls.len()]).await;
                     drop(urls);
-                    let now = started.elapsed().as_secs();
-                    let now = usize::try_from(now).expect("not so long");
-                    let mut seconds = seconds.lock().expect("nobody panics");
-                    if seconds.len() <= now {
-                        seconds.resize(now + 1, Second::default());
-                    }
+                    let mut answers = answers.lock().expect("nobody panics");
                     let count = match (first, answered) {
-                        (true, _) => &mut seconds[now].answered,
-                        (false, true) => &mut seconds[now].repeated,
-                        (false, false) => &mut seconds[now].failed,
+                        (true, _) => &mut answers.answered,
+                        (false, true) => &mut answers.repeated,
+                        (false, false) => &mut answers.failed,
                     };
                     *count += 1;
                 }
@@ -142,36 +136,13 @@ impl Load {
         Self { tasks, ..load }
     }
 
-    /// Ends it, prints requests a second, and returns the sums.
-    async fn end(self) -> Second {
+    /// Ends it, and returns what became of its requests.
+    async fn end(self) -> Answers {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks {
             task.await.expect("a client ends");
         }
-        let seconds = self.seconds.lock().expect("nobody panics");
-        let step = seconds.len().div_ceil(60).max(1);
-        let sum = |seconds: &[Second]| {
-            let add = |sum: Second, it: &Second| Second {
-                answered: sum.answered + it.answered,
-                repeated: sum.repeated + it.repeated,
-                failed: sum.failed + it.failed,
-            };
-            seconds.iter().fold(Second::default(), add)
-        };
-        let highest = seconds.iter().map(|it| it.answered).max().unwrap_or(0);
-        println!("second  requests/s  repeated  failed");
-        for (number, part) in seconds.chunks(step).enumerate() {
-            let all = sum(part);
-            let rate = all.answered / part.len();
-            let bar = "#".repeat((rate * 50).div_ceil(highest.max(1)));
-            println!(
-                "{:>6}  {rate:>10}  {:>8}  {:>6}  {bar}",
-                number * step,
-                all.repeated,
-                all.failed
-            );
-        }
-        sum(&seconds)
+        *self.answers.lock().expect("nobody panics")
     }
 }
 

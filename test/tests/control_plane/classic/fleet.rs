@@ -1,13 +1,11 @@
 //! A fleet of ten operators of Classic, one of each kind, moves while the plugin is killed twenty times,
-//! comes back, and moves again. Its table is the last that is printed.
+//! comes back, and moves again.
 
 use k8s_openapi::api::core::v1::Secret;
-use olm_core::classic::takeover::Check;
 use olm_test::classic::{self, CleanUp, Operator};
 use olm_test::package::WEBHOOK_PORT;
 use olm_test::prelude::*;
 use olm_test::webhook::Webhook;
-use strum::VariantNames as _;
 
 use super::{
     SOON, all_moved, apply, back, called, differs, moved, of_one_namespace, run, scene,
@@ -150,18 +148,10 @@ fn points(fleet: &[Operator<'_>]) -> Vec<(String, Rule)> {
     points
 }
 
-/// Returns the verdict on a Subscription and the checks that failed, of what the plugin printed.
-fn verdict(text: &str, name: &str) -> (String, String) {
+/// Returns the verdict on a Subscription, of what the plugin printed.
+fn verdict<'a>(text: &'a str, name: &str) -> &'a str {
     let start = format!("{name}/{name}: ");
-    let mut lines = text.lines().skip_while(|line| !line.starts_with(&start));
-    let verdict = lines.next().and_then(|line| line.strip_prefix(&start)).unwrap_or_default();
-    let checks = lines.take_while(|line| line.starts_with("  "));
-    let checks = checks.filter(|line| !line.starts_with("    "));
-    let checks = checks.filter_map(|line| Some(line.trim().split_once(": ")?.0));
-    let checks = checks.filter(|it| *it != "note" && !it.starts_with(char::is_numeric));
-    let checks: Vec<_> = checks.collect();
-    let checks = if checks.is_empty() { "passed".to_owned() } else { checks.join(", ") };
-    (verdict.to_owned(), checks)
+    text.lines().find_map(|line| line.strip_prefix(&*start)).unwrap_or_default()
 }
 
 /// Has the API server serve the API of an operator, as its pod would.
@@ -239,19 +229,16 @@ fn give_proxies(plane: &ControlPlane) {
     plane.requests().merge(KIND, "", "cluster/status", &status);
 }
 
-/// Returns the verdict on each operator and the checks that failed, while one of them has two groups, of
-/// which a person has to keep one.
-fn judged(fleet: &[Operator<'_>], dry: &[&str]) -> Vec<(String, String)> {
+/// Each operator is ready, but one that has two groups meanwhile, of which a person has to keep one.
+fn are_judged(fleet: &[Operator<'_>], dry: &[&str]) {
     second_group(&fleet[TWO_GROUPS], true);
     let (text, _) = plugin::answer(fleet[0].scene.cluster.plane, dry).ends(1);
-    let verdicts: Vec<_> = fleet.iter().map(|it| verdict(&text, &it.scene.name)).collect();
-    for (number, (found, _)) in verdicts.iter().enumerate() {
+    for (number, operator) in fleet.iter().enumerate() {
         let want = if number == TWO_GROUPS { "in conflict" } else { "ready" };
-        assert_eq!(found, want, "{}: {text}", FLEET[number].1);
+        assert_eq!(verdict(&text, &operator.scene.name), want, "{}: {text}", FLEET[number].1);
     }
     assert!(text.contains("keep one: kubectl get operatorgroups"), "{text}");
     second_group(&fleet[TWO_GROUPS], false);
-    verdicts
 }
 
 /// Installs the next version of a server, which has its own certificate and takes what named no owner.
@@ -262,19 +249,6 @@ async fn upgraded((scene, bundle): &mut (Scene, Bundle), ca: &str) {
     to_extensions(scene.cluster.plane, &[&upgrade[..], &["--catalog-ca", ca]].concat());
     Extension::named(&scene.cluster.client, &scene.name).installed("1.1.0").await;
     wait::done("the API is served with another certificate", SOON, || served(scene)).await;
-}
-
-/// Prints the table: the checks that failed while there were two groups, the verdicts, and the seconds of
-/// a move and of a rollback.
-fn print(verdicts: &[(String, String)], rows: &[(Duration, Duration)]) {
-    let [operator, checks, verdict, moves, returns] =
-        ["OPERATOR", "CHECKS", "VERDICT", "MOVE S", "ROLLBACK S"];
-    println!("{operator:18}{checks:16}{verdict:14}{moves:>8}{returns:>12}");
-    for (((_, what, _), (verdict, checks)), row) in FLEET.iter().zip(verdicts).zip(rows) {
-        let [there, back] = [row.0, row.1].map(|it| it.as_secs_f64());
-        println!("{what:18}{checks:16}{verdict:14}{there:8.1}{back:12.1}");
-    }
-    println!("Checked: {}", Check::VARIANTS.join(", "));
 }
 
 /// The namespaces that each operator watches; none are all of them.
@@ -329,7 +303,7 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     let every = apply(&["--all"], &file, &ca);
     let dry = [&every[..], &["--dry-run"]].concat();
 
-    let verdicts = judged(&fleet, &dry);
+    are_judged(&fleet, &dry);
     let mover = Mover::new(plane, folder.path());
     let points = points(&fleet);
     assert_eq!(points.len(), 20);
@@ -351,25 +325,19 @@ async fn of_ten_kinds_moves_comes_back_and_moves_again_and_nothing_restarts() {
     assert!(plan.2.contains("unchanged since OLM Classic"), "{plan:?}");
 
     let files = split(&backup, folder.path());
-    let mut rows = Vec::new();
     for (operator, before) in fleet.iter().zip(&before) {
-        let begun = Instant::now();
         to_extensions(plane, &["migrate", "rollback", &files[&operator.scene.name], "--yes"]);
-        rows.push((Duration::ZERO, begun.elapsed()));
         back(operator, before).await;
         operator.settle();
     }
     assert_eq!(besides(&fleet), others);
-    for ((operator, before), row) in fleet.iter().zip(&before).zip(&mut rows) {
+    for (operator, before) in fleet.iter().zip(&before) {
         let name = &operator.scene.name;
-        let begun = Instant::now();
         to_extensions(plane, &apply(&[name], &files[name], &ca));
-        row.0 = begun.elapsed();
         moved(operator, before).await;
     }
     assert_eq!(besides(&fleet), others);
     served(fleet[SERVER].scene).expect("the API is served");
 
     upgraded(&mut staged[SERVER], &ca).await;
-    print(&verdicts, &rows);
 }

@@ -1,8 +1,5 @@
 //! Real bundles on a real control plane, each with only a service account that `kubectl olm rbac`
 //! made: installed, upgraded, repaired, removed; or refused, with nothing half-applied.
-//!
-//! Each test prints a row of a table: what was installed, how long it took and how many requests it
-//! sent to the API server. `--nocapture` shows it.
 
 /// Makes a test of each bundle. Of several of a kind, one is in the normal run.
 macro_rules! bundles {

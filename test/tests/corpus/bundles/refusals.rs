@@ -4,7 +4,7 @@ use olm_core::object::Object;
 use olm_core::revision::phase_of;
 use olm_test::prelude::*;
 
-use super::figures::{self, By};
+use super::figures;
 use super::stage::{Stage, folder};
 
 /// The bundle that the service account of a refused bundle gets its rights from: `kubectl olm rbac`
@@ -33,10 +33,9 @@ async fn refused(stage: &Stage, extension: &Extension, version: &str, shown: [&s
     let log = &stage.cluster.plane.addresses.audit_log;
     let written: Vec<_> = figures::requests(log, &stage.name)
         .into_iter()
-        .filter(|(by, request)| *by == By::Account && request.is_write())
+        .filter(|request| request.acted_as.is_some() && request.is_write())
         .collect();
     assert!(written.is_empty(), "{written:#?}");
-    figures::print_whole_life(log, &stage.name);
 }
 
 /// api.md row 26

@@ -11,7 +11,7 @@ use olm_test::scene;
 use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 
-use super::figures::{self, Row};
+use super::figures;
 use super::objects::Objects;
 
 /// How long the repair of drift, or a handover between revisions, may take.
@@ -158,24 +158,20 @@ impl Stage {
         self.cluster.plane.kubectl(&["annotate", "clusterextension", &self.name, &change]);
     }
 
-    /// Makes a change that leads to `version` in revision `number`, waits until it is installed and
-    /// available with every object present and owned, and prints its row of the table.
+    /// Makes a change that leads to `version` in revision `number`, and waits until it is installed and
+    /// available with every object present and owned.
     pub(crate) async fn rolls_out<F>(&self, version: &str, number: i64, change: F) -> Extension
     where
         F: Future<Output = Extension>,
     {
-        let row = Row::start(&self.name, version);
         let extension = change.await;
         extension.installed(version).await;
-        let row = row.stop();
         extension
             .eventually("available", SETTLE, |extension| {
                 extension::is(extension, "Available", "True", "ProbesSucceeded")
             })
             .await;
-        let objects = self.rendered(version);
-        self.holds(&extension, number, &objects).await;
-        row.print(&self.cluster.plane.addresses.audit_log, objects.len());
+        self.holds(&extension, number, &self.rendered(version)).await;
         extension
     }
 
@@ -210,10 +206,9 @@ impl Stage {
         let log = &self.cluster.plane.addresses.audit_log;
         let denied: Vec<_> = figures::requests(log, &self.name)
             .into_iter()
-            .filter(|(_, request)| request.is_write() && request.code == 403)
+            .filter(|request| request.is_write() && request.code == 403)
             .collect();
         assert!(denied.is_empty(), "rights are missing: {denied:#?}");
-        figures::print_whole_life(log, &self.name);
     }
 
     /// Says whether the namespace has a certificate that the controller issued.
