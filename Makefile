@@ -250,7 +250,7 @@ scale: built ## Measure many extensions: installed, at rest, and when the contro
 
 .PHONY: test-deadlines
 test-deadlines: built ## Run the tests that wait for the deadline of a rollout (two minutes)
-	$(CONTROL_PLANE) --ignored a_roll_out_that_fails a_bad_update_on_the_way
+	$(CONTROL_PLANE) --ignored a_roll_out_that_fails a_changed_spec_is_followed
 
 .PHONY: test-classic
 test-classic: built ## Test the migration of operators from a running OLM Classic, built from its Go module (some minutes the first time)

@@ -314,10 +314,12 @@ impl Scene {
         crd
     }
 
-    /// Makes an object `one` of a CRD of [`Package`] with these finalizers, and returns its UID.
+    /// Makes an object `one` of a CRD with these finalizers, and returns its UID. The CRD is one of
+    /// [`definition`](crate::package::definition).
     pub fn make_instance(&self, crd: &str, finalizers: &[&str]) -> Value {
-        let (_, group) = crd.split_once('.').expect("a CRD has a group");
-        let instance = json!({"apiVersion": format!("{group}/v1"), "kind": "Buoy",
+        let (plural, group) = crd.split_once('.').expect("a CRD has a group");
+        let kind = format!("{}{}", plural[..1].to_uppercase(), &plural[1..plural.len() - 1]);
+        let instance = json!({"apiVersion": format!("{group}/v1"), "kind": kind,
             "metadata": {"name": "one", "namespace": self.name, "finalizers": finalizers}});
         let args = ["apply", "--server-side", "-f", "-"];
         self.plane().kubectl_with_input(&args, &instance.to_string());

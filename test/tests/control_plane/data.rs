@@ -213,10 +213,7 @@ async fn an_upgrade_without_crds_keeps_the_one_that_has_objects() {
         .with_manifest(empty);
     let (scene, extension) = installed("dropped", &[old, Bundle::new("1.1.0")]).await;
     let [crd, empty] = ["floats.dropped.example.com", "buoys.empty.dropped.example.com"];
-    let float = json!({"apiVersion": "dropped.example.com/v1", "kind": "Float",
-        "metadata": {"name": "one", "namespace": scene.name}});
-    let plane = scene.cluster.plane;
-    plane.kubectl_with_input(&["apply", "--server-side", "-f", "-"], &float.to_string());
+    scene.make_instance(crd, &[]);
     let_count(&scene, &[crd, empty]);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     let text = "definitionRemoval: not part of the new version, and 1 object of it exists";

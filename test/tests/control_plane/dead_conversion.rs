@@ -6,7 +6,7 @@ use olm_test::package;
 use olm_test::prelude::*;
 
 use crate::data::{archived, let_count};
-use crate::deletion::{delete_folder, print_row, protects};
+use crate::deletion::protects;
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
 const STEP: Duration = Duration::from_mins(1);
@@ -47,10 +47,7 @@ async fn converted_by_nobody(cluster: Cluster, suffix: &str, object: bool) -> (S
     ];
     let (scene, extension) = Scene::first(cluster, suffix, &bundles).await;
     if object {
-        let one = json!({"apiVersion": format!("{}/v1", group(suffix)), "kind": "Float",
-            "metadata": {"name": "one", "namespace": scene.name}});
-        let args = ["apply", "--server-side", "-f", "-"];
-        scene.cluster.plane.kubectl_with_input(&args, &one.to_string());
+        scene.make_instance(&crd(suffix), &[]);
     }
     extension.moves_to("1.1.0").await;
     if object {
@@ -92,30 +89,6 @@ async fn objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decid
     scene.annotate(POLICY, "Delete");
     extension.gone().await;
     assert!(scene.get("customresourcedefinition", &crd(suffix)).is_none());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "two more of a kind: make test-full"]
-async fn a_folder_whose_objects_nobody_converts_goes_once_there_are_none_or_somebody_decides() {
-    let (cluster, _controller) = cluster::started("", &[]).await;
-    let (scene, extension) = converted_by_nobody(cluster.clone(), "folderempty", false).await;
-    let begun = Instant::now();
-    delete_folder(&scene);
-    extension.gone().await;
-    print_row("with a dead conversion webhook, without objects", begun, "");
-
-    let suffix = "folderfull";
-    let (scene, extension) = converted_by_nobody(cluster, suffix, true).await;
-    let begun = Instant::now();
-    delete_folder(&scene);
-    let said = protects(&extension, "uninstall blocked: ").await;
-    print_row("with a dead conversion webhook and an object: protected", begun, &said);
-    assert!(said.contains(&format!("{POLICY}=RetainCRDs")), "{said}");
-    read(&scene, suffix, "v1").expect("it is still there");
-    scene.annotate(POLICY, "Delete");
-    let begun = Instant::now();
-    extension.gone().await;
-    print_row("the same, with annotation uninstall: Delete", begun, "");
 }
 
 async fn objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retained(

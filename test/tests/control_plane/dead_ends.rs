@@ -410,25 +410,6 @@ impl Life {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "time: make test-full"]
-async fn installed_never_falters_through_ten_upgrades() {
-    let versions: Vec<String> = (0..=10).map(|minor| format!("1.{minor}.0")).collect();
-    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-    let bundles: Vec<Bundle> = versions.iter().map(|version| Bundle::new(version)).collect();
-    let (scene, extension) = Scene::shared_first("tenupgrades", &bundles).await;
-    let life = Life::watch(&extension, &scene).await;
-    for version in &versions[1..] {
-        extension.moves_to(version).await;
-    }
-    life.never_faltered(&extension).await;
-    let cache = scene.cluster.dir.join("controller-state/bundles/bundles");
-    let unpacked = std::fs::read_dir(cache.join(&scene.name)).expect("the unpacked bundles");
-    // The one before the last may not have been archived yet when the last was pulled.
-    assert!(unpacked.count() <= 3, "superseded bundles stay on disk");
-    extension.delete().await;
-}
-
 // ours: annotations that users put on a revision are kept
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_paused_by_hand_stays_paused() {

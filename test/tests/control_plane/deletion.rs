@@ -180,16 +180,8 @@ async fn without_the_account_retained_crds_stay_and_the_removal_ends() {
     assert!(told.iter().any(|note| note.contains("the installed objects stay")), "{told:?}");
 }
 
-/// Prints a row about a folder that was deleted at once: seconds until the extension is gone, or what
-/// is protected and how that is said. All of them: `make test-full`, or this program with
-/// `--include-ignored --nocapture folder`.
-pub(crate) fn print_row(case: &str, begun: Instant, protected: &str) {
-    let seconds = begun.elapsed().as_secs_f64();
-    println!("| {case} | {seconds:.1} s | {protected} |");
-}
-
 /// What a pruning tool does: the extension and everything that it stands on at once.
-pub(crate) fn delete_folder(scene: &Scene) {
+fn delete_folder(scene: &Scene) {
     let plane = scene.cluster.plane;
     scene.delete("background");
     let bindings = plane.json(&["get", "clusterrolebindings", "-o", "json"]);
@@ -208,10 +200,8 @@ async fn an_extension_goes_with_the_folder_that_it_came_from() {
     let (scene, extension) = in_use("folder").await;
     let crd = scene.package.crd();
     scene.cluster.plane.kubectl(&["delete", &crd, "one", "-n", &scene.name]);
-    let begun = Instant::now();
     delete_folder(&scene);
     extension.gone().await;
-    print_row("without objects", begun, "");
     is_collected(&scene, &crd).await;
 }
 
@@ -224,16 +214,12 @@ async fn a_folder_with_objects_elsewhere_goes_once_somebody_decides() {
     let one = json!({"apiVersion": format!("{}/v1", scene.package.group()), "kind": "Buoy",
         "metadata": {"name": "one", "namespace": "default"}});
     scene.cluster.plane.requests().create(&crd, "default", &one);
-    let begun = Instant::now();
     delete_folder(&scene);
-    let said = protects(&extension, &format!(" of {crd}; ")).await;
-    print_row("with an object in another namespace: protected", begun, &said);
+    protects(&extension, &format!(" of {crd}; ")).await;
     let kept = scene.cluster.plane.kubectl(&["get", &crd, "one", "-n", "default", "-o", "name"]);
     assert!(kept.contains("/one"), "{kept}");
     scene.annotate(POLICY, "Delete");
-    let begun = Instant::now();
     extension.gone().await;
-    print_row("the same, with annotation uninstall: Delete", begun, "");
     is_collected(&scene, &crd).await;
 }
 
@@ -245,10 +231,8 @@ async fn a_folder_with_webhooks_goes() {
     let bundle = Bundle::new("1.0.0").with_webhook(Package::new(suffix).validating_webhook());
     let scene = Scene::shared_set(suffix, &[bundle], &chain(&["1.0.0"])).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
-    let begun = Instant::now();
     delete_folder(&scene);
     extension.gone().await;
-    print_row("with webhooks", begun, "");
     scene.gone("validatingwebhookconfiguration", &format!("{}.example.com", scene.name)).await;
     is_collected(&scene, &scene.package.crd()).await;
 }
