@@ -25,9 +25,11 @@ async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usi
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothing() {
-    let (cluster, mut controller) = cluster::started("", &[]).await;
+/// Kills it while an extension is installed, and while it is upgraded.
+async fn a_kill_in_the_middle_loses_and_doubles_nothing(
+    cluster: Cluster,
+    controller: &mut Controller,
+) {
     let plane = cluster.plane;
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
     let mut scene = Scene::set(cluster, "crash", &bundles[..1], &chain(&["1.0.0"])).await;
@@ -35,14 +37,12 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
 
     let extension = scene.install(json!({})).await;
     scene.there("clusterobjectset", "buoy-crash-1").await;
-    controller.kill();
     controller.restart(plane);
     extension.installed("1.0.0").await;
     nothing_is_doubled(&scene, &extension, 1).await;
 
     scene.publish(&bundles, &chain(&["1.0.0", "1.1.0"])).await;
     scene.there("clusterobjectset", "buoy-crash-2").await;
-    controller.kill();
     controller.restart(plane);
     extension.installed("1.1.0").await;
     nothing_is_doubled(&scene, &extension, 2).await;
@@ -50,17 +50,18 @@ async fn a_kill_in_the_middle_of_install_and_of_upgrade_loses_and_doubles_nothin
 }
 
 // catalogs.md R5, R12, R13; 5.1: nobody was there to remove the bundles of an extension that went meanwhile
-#[tokio::test(flavor = "multi_thread")]
-async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went_leave_it() {
-    let (cluster, mut controller) = cluster::started("", &[]).await;
+async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went_leave_it(
+    cluster: &Cluster,
+    controller: &mut Controller,
+) {
     let plane = cluster.plane;
     let scene = Scene::of(cluster.clone(), "crashdisk", &["1.0.0"]).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
-    is_scraped(&controller, &scene.name).await;
+    is_scraped(controller, &scene.name).await;
     let settings_read = settings(plane, "get");
     let unpacked = plane.addresses.dir.join("controller-state/bundles/bundles");
     let (kept, gone) = (unpacked.join(&scene.name), unpacked.join("gone-meanwhile"));
-    is_not_rendered_again(&cluster, &controller, (&scene.name, &kept)).await;
+    is_not_rendered_again(cluster, controller, (&scene.name, &kept)).await;
     let catalog = Catalog::named(plane, &scene.name);
     let before = catalog.reports("Ready", "Succeeded").await;
     let served = served_by(&catalog, &before).await;
@@ -81,6 +82,18 @@ async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went
     wait::value("the settings are compared", STEP, read, |read| *read > settings_read).await;
     assert_eq!(settings(plane, "patch"), 1);
     extension.delete().await;
-    is_forgotten(&controller, &scene.name).await;
+    is_forgotten(controller, &scene.name).await;
     assert_eq!(settings(plane, "patch"), 1, "nor later");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_killed_goes_on_where_it_was() {
+    let (cluster, mut controller) = cluster::started("", &[]).await;
+    // The first: what it counts is all that there is.
+    a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went_leave_it(
+        &cluster,
+        &mut controller,
+    )
+    .await;
+    a_kill_in_the_middle_loses_and_doubles_nothing(cluster, &mut controller).await;
 }
