@@ -55,7 +55,7 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
 
     let object = json!({"apiVersion": format!("{suffix}.example.com/v1"), "kind": "Float",
         "metadata": {"name": "deep", "namespace": scene.name}, "spec": {"depth": 9}});
-    (scene.cluster.plane).kubectl_with_input(&["create", "-f", "-"], &object.to_string());
+    scene.cluster.plane.create(&object);
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
     let added = "maximum constraint added when there was none previously : 10";
     let ready = refused(&scene, &extension, "1.1.0", added).await;
@@ -107,8 +107,7 @@ async fn an_install_over_a_wider_crd_is_refused_until_the_crd_changes() {
     let bundles = [bundle("1.0.0", suffix, Some(5))];
     let scene = Scene::shared_set(suffix, &bundles, &chain(&["1.0.0"])).await;
     let plane = scene.cluster.plane;
-    let left = definition(suffix, Some(10)).to_string();
-    plane.kubectl_with_input(&["create", "-f", "-"], &left);
+    plane.create(&definition(suffix, Some(10)));
     let extension = scene.install(json!({})).await;
     refused(&scene, &extension, "1.0.0", "maximum decreased : 10 -> 5").await;
     assert!(extension.revisions().await.is_empty());

@@ -9,11 +9,9 @@ use crate::takeover::{Left, Stage, earlier_revisions, ready_pod};
 const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
 
-/// Runs `kubectl olm doctor`; returns its exit code, what it prints and what it says besides.
+/// Runs it; returns its exit code, what it prints and what it says besides.
 fn from_upstream(plane: &ControlPlane, args: &[&str]) -> (Option<i32>, String, String) {
-    let out = plugin::run(plane, &[&["migrate", "from-upstream"], args].concat());
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (out.status.code(), text(out.stdout), text(out.stderr))
+    plugin::answer(plane, &[&["migrate", "from-upstream"], args].concat())
 }
 
 fn create(plane: &ControlPlane, objects: &[Value]) {

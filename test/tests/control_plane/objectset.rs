@@ -3,7 +3,7 @@
 use olm_test::prelude::*;
 
 const STEP: Duration = Duration::from_mins(1);
-/// A collision is retried every ten seconds, a missing right at growing intervals.
+/// A collision is retried every ten seconds.
 const RETRIED: Duration = Duration::from_mins(1);
 /// Three attempts over one minute, and the garbage collector's work.
 const FALLBACK: Duration = Duration::from_mins(2);
@@ -25,20 +25,16 @@ impl Stage {
             "metadata": {"name": stage.name}}));
         stage.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": "installer", "namespace": stage.name}}));
-        stage.grant(names);
-        stage
-    }
-
-    fn grant(&self, names: &[&str]) {
         let resources = json!(["configmaps", "services", "deployments"]);
         let rules = json!([
             {"apiGroups": ["", "apps"], "resources": resources, "verbs": ["create"]},
             {"apiGroups": ["", "apps"], "resources": resources, "resourceNames": names,
                 "verbs": ["delete", "get", "list", "patch", "watch"]},
         ]);
-        let account = objects::account(&self.name, "installer");
-        let granted = objects::grant("installer", Some(&self.name), &rules, &account);
-        self.cluster.plane.grant(&granted);
+        let account = objects::account(&stage.name, "installer");
+        let granted = objects::grant("installer", Some(&stage.name), &rules, &account);
+        stage.cluster.plane.grant(&granted);
+        stage
     }
 
     fn apply(&self, object: &Value) {
@@ -449,19 +445,6 @@ async fn later_phase_waits_for_the_probes_of_the_earlier() {
     stage.removed(2, STEP).await;
     stage.removed(1, STEP).await;
     assert_eq!(stage.get("deployment", "op"), None);
-}
-
-// applying.md 3.11, api.md row 29
-#[tokio::test(flavor = "multi_thread")]
-async fn missing_right_is_reported_and_its_grant_is_noticed() {
-    let stage = Stage::set("rights", &["other"]).await;
-    stage.revise(1, &[vec![stage.config_map("cm", "1")]]);
-    let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
-    let account = format!("system:serviceaccount:{}:installer", stage.name);
-    assert!(text.contains("forbidden") && text.contains(&account), "{text}");
-    stage.grant(&["cm"]);
-    stage.shows(1, "Progressing", ("True", "Succeeded"), RETRIED).await;
-    stage.removed(1, STEP).await;
 }
 
 // applying.md c8

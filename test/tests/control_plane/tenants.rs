@@ -117,13 +117,7 @@ async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
         owned_only,
     ] {
         // Other tests begin before the policies are in force.
-        wait::until("it is refused", STEP, || async {
-            match tenant.asks(&claim) {
-                Err(text) if text.contains(&refusal) => Ok(()),
-                other => Err(other),
-            }
-        })
-        .await;
+        wait::refused("it is refused", STEP, || tenant.asks(&claim), &refusal).await;
     }
     let mut both = claiming(plain.clone(), &extension).await;
     both["metadata"]["labels"][label::OWNER_NAME] = json!("another");
@@ -207,8 +201,7 @@ async fn the_greatest_number_stops_no_upgrade() {
     let above = claim(i64::MAX).await.to_string();
     let refused = plane.try_kubectl(&["create", "-f", "-"], &above);
     assert_refused(&refused, "should be less than or equal to");
-    let greatest = claim(MAX_REVISION).await.to_string();
-    plane.kubectl_with_input(&["create", "-f", "-"], &greatest);
+    plane.create(&claim(MAX_REVISION).await);
     succeeds(&scene, &last).await;
     upgrades(&extension, 2).await;
     plane.kubectl(&["delete", "clusterobjectset", &last]);

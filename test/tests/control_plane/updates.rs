@@ -1,36 +1,23 @@
 //! Newer versions that are offered but not chosen: pinned, held, paused; and how they are released.
 
 use olm_api::keys::policy::{APPROVE, PAUSED, UPDATE_WINDOW as WINDOW, UPGRADE};
-use olm_core::status::is_true;
 use olm_test::prelude::*;
 
 /// More catalogs than the plugin asks for at the same time.
 const CROWD: usize = 8;
-/// A crowd is served one after the other.
-const SERVED: Duration = Duration::from_mins(3);
 
 /// Makes more catalogs of the image of `scene`, which come before its own, and waits until they
 /// are served.
-async fn crowd(scene: &Scene) -> Vec<String> {
-    let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
-    let catalog = api.get(&scene.name).await.expect("it exists");
-    let names: Vec<_> = (0..CROWD).map(|number| format!("{number}-{}", scene.name)).collect();
-    for name in &names {
-        let copy = ClusterCatalog::new(name, catalog.spec.clone());
-        let made = api.create(&PostParams::default(), &copy).await;
-        made.expect("the catalog is admitted");
+async fn crowd(scene: &Scene) -> Vec<Catalog> {
+    let plane = scene.cluster.plane;
+    let image = Catalog::named(plane, &scene.name).get()["spec"]["source"]["image"].take();
+    let image = image["ref"].as_str().expect("a reference");
+    let names = (0..CROWD).map(|number| format!("{number}-{}", scene.name));
+    let crowd: Vec<_> = names.map(|name| Catalog::create(plane, &name, image)).collect();
+    for catalog in &crowd {
+        catalog.served().await;
     }
-    for name in &names {
-        wait::until(&format!("{name} is served"), SERVED, || async {
-            let catalog = api.get(name).await.map_err(|error| error.to_string())?;
-            let status = catalog.status.unwrap_or_default();
-            is_true(&status.conditions, "Serving")
-                .then_some(())
-                .ok_or_else(|| format!("{:?}", status.conditions))
-        })
-        .await;
-    }
-    names
+    crowd
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,10 +50,7 @@ async fn a_pinned_extension_shows_what_it_could_be() {
     let crowd = crowd(&scene).await;
     let why = plugin::ask(scene.cluster.plane, &["why", &scene.name]);
     assert!(why.contains("VersionOutOfRange: does not match 1.0.0"), "{why}");
-    for name in crowd {
-        let plane = &scene.cluster.plane;
-        plane.kubectl(&["delete", "--wait=false", "clustercatalog", &name]);
-    }
+    crowd.iter().for_each(Catalog::delete);
     let answer = plugin::answer(scene.cluster.plane, &["status", "--output=json"]).document();
     let mut all = answer["extensions"].as_array().expect("a list").iter();
     let row = all.find(|one| one["name"] == scene.name).expect("its row");
