@@ -8,7 +8,10 @@ use std::thread::JoinHandle;
 
 use olm_test::prelude::*;
 
-use super::{apart, good, serving, waits_for_bundle};
+use super::apart::{self, Apart};
+use super::registry::unreachable_registry_stops_nothing_that_runs_and_is_found_again;
+use super::schema::installed_extension_that_cannot_be_read_any_more_loses_nothing;
+use super::{good, serving, waits_for_bundle};
 
 /// A small file system in memory; it is unmounted on drop.
 struct Disk {
@@ -80,12 +83,23 @@ impl Drop for Disk {
     }
 }
 
-// catalogs.md A13, 2.5
+/// One after the other, with one controller: each breaks its control plane and mends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_room() {
-    let apart = apart::apart("full-catalogs").await;
+async fn a_full_disk_a_lost_registry_and_an_unreadable_extension_stop_nothing_that_runs() {
+    let apart = apart::apart("broken").await;
     let disk = Disk::mount(&apart.state.join("catalogs"));
-    let _controller = apart.start().await;
+    let controller = apart.start().await;
+    full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_room(&apart, &disk).await;
+    unreachable_registry_stops_nothing_that_runs_and_is_found_again(&apart).await;
+    installed_extension_that_cannot_be_read_any_more_loses_nothing(&apart, &controller).await;
+    apart.is_well();
+}
+
+// catalogs.md A13, 2.5
+async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_room(
+    apart: &Apart,
+    disk: &Disk,
+) {
     let image = good(&apart.cluster, "full").await;
     let served = Catalog::create(apart.cluster.plane, "bad-full-served", &image);
     let before = served.served().await;
@@ -93,7 +107,7 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     let full = "error storing fbc: error writing catalog content: No space left on device (os \
         error 28)";
     for (name, fill) in [("bad-full", Disk::fill as fn(&Disk)), ("bad-inodes", Disk::fill_inodes)] {
-        fill(&disk);
+        fill(disk);
         let waits = Catalog::create(apart.cluster.plane, name, &image);
         let found = waits.says("True", "Retrying", full).await;
         assert_eq!(serving(&found), "Unavailable");
@@ -104,7 +118,6 @@ async fn full_catalog_disk_keeps_what_is_served_and_takes_the_rest_when_it_has_r
     }
     let left = fs::read_dir(disk.folder.join("tmp")).expect("the folder is there");
     assert_eq!(left.count(), 0, "what could not be stored is left");
-    apart.is_well();
 }
 
 // api.md row 23

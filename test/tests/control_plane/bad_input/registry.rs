@@ -12,14 +12,12 @@ use axum::response::{IntoResponse as _, Response};
 use olm_test::prelude::*;
 use olm_test::private::serve;
 
-use super::{apart, good, serving, waits_for_bundle};
+use super::apart::{self, Apart};
+use super::{good, serving, waits_for_bundle};
 use crate::credentials::Registries;
 
 // catalogs.md R2, R4, R13; api.md rows 23 and 25
-#[tokio::test(flavor = "multi_thread")]
-async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
-    let apart = apart::apart("registry").await;
-    let _controller = apart.start().await;
+pub(super) async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again(apart: &Apart) {
     let runs = Scene::of(apart.cluster.clone(), "runs", &["1.0.0"]).await;
     let running = runs.installed(json!({}), "1.0.0").await;
     let waits = Scene::of(apart.cluster.clone(), "comes", &["1.0.0"]).await;
@@ -47,7 +45,6 @@ async fn unreachable_registry_stops_nothing_that_runs_and_is_found_again() {
     apart.cluster.plane.control("start", "registry");
     catalog.served().await;
     waiting.installed("1.0.0").await;
-    apart.is_well();
 }
 
 /// Serves a registry that answers requests for manifests like this, and everything else with an empty

@@ -2,7 +2,7 @@
 
 use olm_test::prelude::*;
 
-use super::apart;
+use super::apart::{self, Apart};
 
 const CRD: &str = "clusterextensions.olm.operatorframework.io";
 const OTHERS: usize = 10;
@@ -119,11 +119,11 @@ async fn extensions_without_a_readable_spec_do_not_stop_ten_others() {
 }
 
 // decision 27; applying.md 7: what cannot be read is not treated as deleted
-#[tokio::test(flavor = "multi_thread")]
-async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
-    let apart = apart::apart("unread").await;
+pub(super) async fn installed_extension_that_cannot_be_read_any_more_loses_nothing(
+    apart: &Apart,
+    controller: &Controller,
+) {
     let plane = apart.cluster.plane;
-    let controller = apart.start().await;
     let scene = Scene::of(apart.cluster.clone(), "unread", &["1.0.0"]).await;
     let extension = scene.installed(json!({}), "1.0.0").await;
 
@@ -136,7 +136,7 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     let within = Duration::from_mins(1);
     wait::done("it is spoiled", within, || patch(json!(7))).await;
     // Until the controller knows, it makes the next revision.
-    let is_told = || is_told_of(&controller, &scene.name);
+    let is_told = || is_told_of(controller, &scene.name);
     wait::value("the controller knows", within, is_told, |told| *told).await;
     let revision = scene.revision(1);
     scene.delete_revision(1);
@@ -152,5 +152,4 @@ async fn installed_extension_that_cannot_be_read_any_more_loses_nothing() {
     patch(json!(scene.name)).expect("it is mended");
     tighten(&apart.cluster);
     extension.installed("1.0.0").await;
-    apart.is_well();
 }
