@@ -199,7 +199,7 @@ async fn a_catalog_and_its_bundles_are_pulled_with_the_secret_that_the_catalog_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_is_used_as_soon_as_it_is_there_wherever_that_is() {
+async fn what_pulls_are_configured_by_is_used_as_soon_as_it_is_there_wherever_that_is() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
     let global = PrivateRegistry::basic();
@@ -207,8 +207,10 @@ async fn a_credential_is_used_as_soon_as_it_is_there_wherever_that_is() {
     let registries = Registries::of(plane);
     registries.set(&[&global, &own, &named].map(PrivateRegistry::entry).concat());
     allow_secret(plane, GLOBAL.0, GLOBAL.1);
-    let flag = format!("--global-pull-secret={}/{}", GLOBAL.0, GLOBAL.1);
-    let args = ["--components=catalogs,extensions", &flag, "--v=4"];
+    let roots = tempfile::tempdir().expect("a folder");
+    let secret = format!("--global-pull-secret={}/{}", GLOBAL.0, GLOBAL.1);
+    let cas = format!("--pull-cas-dir={}", roots.path().display());
+    let args = ["--components=catalogs,extensions", "--v=4", "--cluster-proxy", &secret, &cas];
     let controller = start(plane, "private", &args).await;
     the_global_pull_secret_is_used_when_it_comes_and_when_it_changes(&controller, plane, &global)
         .await;
@@ -219,42 +221,35 @@ async fn a_credential_is_used_as_soon_as_it_is_there_wherever_that_is() {
         &named,
     )
     .await;
+    files_are_taken_up_without_a_restart(plane, &registries, roots.path()).await;
+    // They would be asked through the proxy as well.
+    plane.kubectl(&["delete", "clustercatalogs", "--all"]);
+    is_asked_through_a_proxy(&cluster).await;
 }
 
 /// The files are looked at every ten seconds.
 const NEXT_LOOK: Duration = Duration::from_secs(30);
 
 // deploying.md P24, 2.6 and 3.3
-#[tokio::test(flavor = "multi_thread")]
-async fn files_and_proxies_that_pulls_are_configured_by_are_taken_up_without_a_restart() {
-    let cluster = cluster::own().await;
-    let plane = cluster.plane;
+async fn files_are_taken_up_without_a_restart(
+    plane: &'static ControlPlane,
+    registries: &Registries,
+    roots: &Path,
+) {
     let (certificate, key) = (&plane.addresses.controller_cert, &plane.addresses.controller_key);
     let registry = PrivateRegistry::basic_over_tls(certificate, key);
-    let registries = Registries::of(plane);
     let location = format!("[[registry]]\nlocation = \"{}\"\n", registry.address);
     registries.set(&format!("{location}blocked = true\n"));
-    let roots = tempfile::tempdir().expect("a folder");
-    apply_secret(plane, SYSTEM_NAMESPACE, "files", &registry.document(PASSWORD));
-    let flags = [
-        format!("--pull-cas-dir={}", roots.path().display()),
-        format!("--global-pull-secret={SYSTEM_NAMESPACE}/files"),
-    ];
-    let args = ["--components=catalogs", "--cluster-proxy", &flags[0], &flags[1]];
-    let _controller = start(plane, "files", &args).await;
+    apply_secret(plane, GLOBAL.0, GLOBAL.1, &registry.document(PASSWORD));
     let catalog = Catalog::create(plane, "files", &format!("{}/shelf:v1", registry.address));
     catalog.fails(SOON, &[&format!("registry {} is blocked", registry.address)]).await;
 
     registries.set(&location);
-    let belongs = format!("(its CA belongs in {:?})", roots.path());
+    let belongs = format!("(its CA belongs in {roots:?})");
     catalog.fails(NEXT_LOOK, &["UnknownIssuer", belongs.as_str()]).await;
 
-    copy_as_link(&plane.addresses.controller_ca, roots.path());
+    copy_as_link(&plane.addresses.controller_ca, roots);
     catalog.fails(NEXT_LOOK, &["reading manifest v1 in "]).await;
-    // It would be asked through the proxy as well.
-    plane.kubectl(&["delete", "clustercatalog", &catalog.name]);
-
-    is_asked_through_a_proxy(&cluster).await;
 }
 
 /// Puts a CA into a folder as the kubelet does: a link to a file that is somewhere else.

@@ -128,12 +128,8 @@ async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
 }
 
 // applying.md 1.2, where nobody asks who makes a set
-#[tokio::test(flavor = "multi_thread")]
-async fn a_set_of_somebody_else_replaces_no_revision() {
-    let cluster = cluster::own().await;
+pub(crate) async fn a_set_of_somebody_else_replaces_no_revision(cluster: Cluster) {
     let plane = cluster.plane;
-    let args = ["--webhook-certificates=self-signed", "--account-policy=warn"];
-    let _controller = start(plane, "", &args).await;
     let (scene, extension) = installed(cluster.clone(), "replaced").await;
     let tenant = tenant_of(cluster, "tenant-replaces");
     for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {

@@ -4,6 +4,7 @@ use olm_test::prelude::*;
 
 use super::{Made, STEP, extension, object_set, recorded};
 use crate::names::what_has_a_long_name_already_is_changed_and_deleted;
+use crate::tenants::a_set_of_somebody_else_replaces_no_revision;
 
 const EXTENSIONS: &str = "clusterextension-serviceaccount-use";
 const SETS: &str = "clusterobjectset-serviceaccount-use";
@@ -97,6 +98,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
     installed.delete().await;
     what_has_a_long_name_already_is_changed_and_deleted(&cluster).await;
     reserved_whatever_the_flags_say(&cluster, &mut controller).await;
+    a_set_of_somebody_else_replaces_no_revision(cluster).await;
 }
 
 /// Waits until a revision shows this reason for waiting.
@@ -110,6 +112,7 @@ async fn shows(cluster: &Cluster, name: &str, text: &str) {
 async fn reserved_whatever_the_flags_say(cluster: &Cluster, controller: &mut Controller) {
     controller.kill();
     controller.set_args(&[
+        "--webhook-certificates=self-signed",
         "--account-policy=off",
         "--forbidden-service-accounts=",
         &format!("--default-service-account={SYSTEM_NAMESPACE}/{CONTROLLER_ACCOUNT}"),
