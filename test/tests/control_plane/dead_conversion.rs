@@ -112,10 +112,10 @@ async fn objects_that_cannot_be_read_can_be_read_again_once_their_crd_is_retaine
     is_retained(&scene, suffix).await;
 }
 
-/// Of its own, and one after the other: while a kind cannot be listed, the garbage collector waits for it.
-#[tokio::test(flavor = "multi_thread")]
-async fn whether_objects_are_converted_decides_neither_their_end_nor_that_of_a_removal() {
-    let (cluster, _controller) = cluster::started("", &[]).await;
+/// One after the other: while a kind cannot be listed, the garbage collector waits for it.
+pub(crate) async fn whether_objects_are_converted_decides_neither_their_end_nor_that_of_a_removal(
+    cluster: Cluster,
+) {
     without_objects_the_removal_ends_by_itself(cluster.clone()).await;
     objects_that_cannot_be_read_block_the_removal_and_go_when_that_is_decided(cluster.clone())
         .await;

@@ -6,6 +6,7 @@ use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_core::settings::KEY;
 use olm_test::prelude::*;
 
+use crate::dead_conversion::whether_objects_are_converted_decides_neither_their_end_nor_that_of_a_removal;
 use crate::plans::{a_plan_shows_what_changes_whoever_asks, with_secrets};
 use crate::plugin_language::{VERSIONS, a_word_means_the_same_to_every_verb};
 use crate::plugin_life::what_classic_left_behind_is_carried_over;
@@ -13,18 +14,20 @@ use crate::plugin_rbac::too_much_is_found_by_binding_also_by_that_of_a_group;
 
 const SOON: Duration = Duration::from_mins(1);
 
-/// Of its own: what a package gets is not known while any catalog of the cluster is not served.
+/// Of its own: what a package gets is not known while any catalog of the cluster is not served, and last
+/// the garbage collector has to wait.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_package_gets_is_known_where_every_catalog_is_served() {
+async fn what_is_of_the_whole_cluster_is_known_where_every_catalog_is_served() {
     let (cluster, _controller) = cluster::started("", &[]).await;
     let words = Scene::of(cluster.clone(), "words", &VERSIONS).await;
     let planned = with_secrets(cluster.clone(), "planned").await;
     let spare = Scene::served(cluster.clone(), "spare", &["1.0.0"]).await;
-    let left = Scene::served(cluster, "classic", &["1.0.0"]).await;
+    let left = Scene::served(cluster.clone(), "classic", &["1.0.0"]).await;
     a_word_means_the_same_to_every_verb(&words).await;
     a_plan_shows_what_changes_whoever_asks(&planned).await;
     too_much_is_found_by_binding_also_by_that_of_a_group(&spare);
     what_classic_left_behind_is_carried_over(&left).await;
+    whether_objects_are_converted_decides_neither_their_end_nor_that_of_a_removal(cluster).await;
 }
 
 /// Waits until the controller has published settings with this line.
