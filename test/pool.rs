@@ -41,7 +41,7 @@ const AGGREGATED: [&str; 3] = ["admin", "edit", "view"];
 
 /// Planes with nothing of ours, and prepared ones, that run at the same time, unless none becomes free for
 /// this long: emptying one takes less than starting another and having both run.
-const MOST: [usize; 2] = [3, 6];
+const MOST: [usize; 2] = [3, 4];
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Planes with nothing of ours, and prepared ones.
