@@ -23,8 +23,8 @@ use crate::revision::{Account, AccountRule};
 use crate::yaml::{self, YamlError};
 
 /// How to put the controller's manifests back.
-pub const REINSTALL: &str =
-    "kubectl apply --server-side -f install.yaml (on OpenShift, openshift.yaml)";
+pub const REINSTALL: &str = "kubectl apply --server-side -f install.yaml (on OpenShift, openshift.yaml); \
+                             a release of Helm: helm upgrade --reset-then-reuse-values";
 
 /// Key of the ConfigMap whose value is the document.
 pub const KEY: &str = "settings.yaml";
