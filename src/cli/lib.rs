@@ -20,6 +20,7 @@ mod managed;
 mod offers;
 mod output;
 mod prelude;
+mod private;
 mod puller;
 mod requests;
 mod settings;

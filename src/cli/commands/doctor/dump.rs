@@ -9,6 +9,7 @@ use flate2::write::GzEncoder;
 use super::Diagnosis;
 use super::facts::{self, Facts, Refusal};
 use crate::commands::prelude::*;
+use crate::private;
 
 /// Lines of a log, from its end: a limit in bytes would leave out the newest of them.
 const LOG_LINES: usize = 20_000;
@@ -88,7 +89,7 @@ async fn logs(client: &Client, pod: &Value) -> Vec<(String, anyhow::Result<Strin
 }
 
 fn pack(path: &Path, files: &BTreeMap<String, Vec<u8>>) -> std::io::Result<()> {
-    let encoder = GzEncoder::new(std::fs::File::create(path)?, Compression::default());
+    let encoder = GzEncoder::new(private::create(path)?, Compression::default());
     let mut archive = tar::Builder::new(encoder);
     for (name, content) in files {
         let mut header = tar::Header::new_gnu();
@@ -144,6 +145,7 @@ fn without_users(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use kube::client::Body;
 
@@ -178,10 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_the_archive_can_be_read() {
+    fn every_field_of_the_archive_can_be_read_by_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dump.tar.gz");
+        // From before: its rights do not stay.
+        std::fs::write(&path, "").unwrap();
         pack(&path, &BTreeMap::from([("doctor.json".to_owned(), b"{}".to_vec())])).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let packed = std::fs::read(&path).unwrap();
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(packed.as_slice()));
         for entry in archive.entries().unwrap() {

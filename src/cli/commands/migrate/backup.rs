@@ -8,6 +8,7 @@ use olm_core::classic::takeover::remembered;
 use olm_image::present;
 
 use crate::commands::prelude::*;
+use crate::private;
 
 /// Marks a document as ours, and its form.
 const FORM: &str = "olm-classic-backup/1";
@@ -140,7 +141,7 @@ impl Backup {
         let write = || {
             let mut beside = self.path.clone().into_os_string();
             beside.push(".new");
-            let mut file = std::fs::File::create(&beside)?;
+            let mut file = private::create(Path::new(&beside))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&beside, &self.path)?;
@@ -161,6 +162,8 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn entry(cluster: &str, name: &str) -> Entry {
@@ -184,6 +187,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup.yaml");
         Backup::open(&path, "here").unwrap().add([entry("here", "lamp")]).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let mut backup = Backup::open(&path, "here").unwrap();
         backup.add([entry("here", "bulb"), entry("here", "lamp")]).unwrap();
         let backup = Backup::open(&path, "here").unwrap();
