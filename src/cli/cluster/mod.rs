@@ -246,9 +246,16 @@ impl Cluster {
     }
 
     pub(crate) async fn catalog(client: &Client, name: &str) -> anyhow::Result<ClusterCatalog> {
-        let found = Api::<ClusterCatalog>::all(client.clone()).get_opt(name).await;
-        let found = found.with_context(|| format!("reading ClusterCatalog {name}"))?;
-        found.with_context(|| format!("there is no ClusterCatalog {name:?}"))
+        let api = Api::<ClusterCatalog>::all(client.clone());
+        let found = api.get_opt(name).await;
+        if let Some(found) = found.with_context(|| format!("reading ClusterCatalog {name}"))? {
+            return Ok(found);
+        }
+        // Who may not list them gets no hint.
+        let all = api.list(&ListParams::default()).await.map(|listed| listed.items);
+        let hint = like(name, all.unwrap_or_default().iter().map(ClusterCatalog::name_any));
+        let text = format!("there is no ClusterCatalog {name:?}");
+        Err(Failure { text, hint, outcome: Outcome::Failed }.into())
     }
 
     /// Reads the revisions of an extension, the oldest first.
@@ -509,9 +516,29 @@ pub(crate) fn alike(name: &str, all: &[ClusterExtension]) -> Option<String> {
         let extension = of_package.name_any();
         return Some(format!("ClusterExtension {extension:?} installs package {name:?}"));
     }
-    let near = all.iter().map(ClusterExtension::name_any);
-    let near = near.filter_map(|found| Some((similar::nearness(name, &found)?, found))).min();
+    like(name, all.iter().map(ClusterExtension::name_any))
+}
+
+/// Returns which of these names is most like one that is none of them.
+fn like(name: &str, all: impl Iterator<Item = String>) -> Option<String> {
+    let near = all.filter_map(|found| Some((similar::nearness(name, &found)?, found))).min();
     near.map(|(_, found)| format!("did you mean {found:?}?"))
+}
+
+/// Fails if a selector names a single catalog, and that is none of these.
+pub(crate) fn refuse_absent(
+    selector: Option<&LabelSelector>,
+    all: impl Iterator<Item = String> + Clone,
+) -> anyhow::Result<()> {
+    let labels = selector.and_then(|selector| selector.match_labels.as_ref());
+    let name = labels.and_then(|labels| labels.get(label::METADATA_NAME));
+    match name {
+        Some(name) if !all.clone().any(|known| known == *name) => {
+            let (text, hint) = (format!("there is no catalog {name:?}"), like(name, all));
+            Err(Failure { text, hint, outcome: Outcome::Failed }.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -539,6 +566,18 @@ mod tests {
         {
             assert_eq!(alike(&name, &all), want, "{case}");
         }
+    }
+
+    #[test]
+    fn a_catalog_that_is_not_there_may_be_another() {
+        let all = || ["demo", "red"].into_iter().map(str::to_owned);
+        let refused = |name: &str| refuse_absent(Some(&only(name)), all());
+        let failure = Failure::of(&refused("dmeo").unwrap_err());
+        assert_eq!(failure.text, "there is no catalog \"dmeo\"");
+        assert_eq!(failure.hint.as_deref(), Some("did you mean \"demo\"?"));
+        assert!(refused("demo").is_ok());
+        let labels = LabelSelector { match_labels: None, ..only("dmeo") };
+        assert!(refuse_absent(Some(&labels), all()).is_ok());
     }
 
     enum Ask {

@@ -17,7 +17,7 @@ use olm_core::version::VersionRange;
 use strum::VariantNames as _;
 
 use crate::bundle_source::load_bundle_source;
-use crate::cluster::only;
+use crate::cluster::{only, refuse_absent};
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::prelude::*;
 use crate::commands::render::{Rendering, print};
@@ -316,6 +316,8 @@ fn refuse_taken(args: &InstallArgs, extensions: &[ClusterExtension]) -> anyhow::
 }
 
 async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
+    let catalogs = cluster.all_catalogs().await?.iter();
+    refuse_absent(args.catalog.as_ref(), catalogs.map(ClusterCatalog::name_any))?;
     let snapshot = cluster.offers(args.filter()).await?;
     let (package, _) = args.package();
     let found = or_near(chosen_or_why(&snapshot), (package, false), cluster).await?;

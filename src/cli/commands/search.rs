@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_core::catalog::Summary;
 use olm_core::selector::Selector;
 
-use crate::cluster::{Whole, few, only};
+use crate::cluster::{Whole, few, only, refuse_absent};
 use crate::commands::install::selector;
 use crate::commands::prelude::*;
 use crate::document::{Deprecated, Package};
@@ -73,6 +73,8 @@ pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) 
     };
     let wanted = Selector::new(args.catalog.as_ref());
     let wanted = wanted.map_err(|error| UsageError(format!("--catalog: {error}")))?;
+    let all = offers.selected(&Selector::default()).await?;
+    refuse_absent(args.catalog.as_ref(), all.keys().cloned())?;
     let mut found = find(&offers, &args.terms, args.installable, &wanted).await?;
     if found.packages.iter().any(|package| package.installable.is_none()) {
         notice(&format!("note: versions are shown of up to {VERSIONS} packages"));
