@@ -236,7 +236,10 @@ pub(crate) async fn load(
             (Target::Bundle(place), _) => loaded.add(place).await?,
             (Target::Package(wanted), _) if lookup.is_offline() => {
                 let offers = Offers::Named(Arc::new(lookup.named().await?));
-                let found = chosen_or_why(&offers.offered(filter(wanted)).await?)?;
+                let filter = filter(wanted);
+                let package = filter.package_name.clone();
+                let found = chosen_or_why(&offers.offered(filter).await?);
+                let found = or_like(found, &package, &offers).await?;
                 notice(&format!("{} of catalog {}: {}", found.name, found.catalog, found.image));
                 let files = image_files(&found.image).await?;
                 loaded.push(wanted.clone(), &found.image, files).await?;
@@ -307,6 +310,23 @@ pub(crate) async fn or_near<T>(
     let meant = known.and_then(|known| alike(&package, &known));
     let hint = meant.or_else(|| hint(&package, &packages, &unread));
     Err(Failure { text, outcome, hint }.into())
+}
+
+/// If no catalog that is named on the command line has a package, adds a similar name to the error.
+pub(crate) async fn or_like<T>(
+    found: anyhow::Result<T>,
+    package: &str,
+    offers: &Offers,
+) -> anyhow::Result<T> {
+    let Err(error) = found else { return found };
+    let (packages, _) = offers.heads().await?;
+    match near(package, &packages).first() {
+        Some((name, catalog)) if *name != package => {
+            let hint = Some(did_you_mean(name, catalog));
+            Err(Failure { hint, ..Failure::of(&error) }.into())
+        }
+        _ => Err(error),
+    }
 }
 
 /// Returns a hint if no catalog has a package: a similar name, unread catalogs, or adding a first

@@ -12,7 +12,7 @@ use crate::describe::Description;
 use crate::graph::visible;
 use crate::offers::Offers;
 use crate::output::{KeyValues, write_json, write_yaml};
-use crate::target::{Chosen, chosen_or_why, filter, or_near, pinned};
+use crate::target::{Chosen, chosen_or_why, filter, or_like, or_near, pinned};
 
 /// Bundles that are listed of a package.
 const NEWEST: usize = 10;
@@ -46,6 +46,8 @@ pub(crate) struct ShowArgs {
 struct Subject {
     /// Directory or image, or why there is none.
     place: anyhow::Result<String>,
+    /// Whether a version was asked for that cannot be had.
+    is_refused: bool,
     /// Catalog and what it says of the package, where a package is asked for.
     known: Option<(String, Summary)>,
 }
@@ -55,7 +57,7 @@ impl Subject {
         let target = args.lookup.target(&args.bundle);
         let offers = match target {
             Target::Bundle(place) => {
-                return Ok(Self { place: Ok(place), known: None });
+                return Ok(Self { place: Ok(place), is_refused: false, known: None });
             }
             _ => args.lookup.offers(global).await?,
         };
@@ -81,17 +83,18 @@ impl Subject {
             }
         };
         let filter = filter(&wanted);
-        let package = filter.package_name.clone();
-        let mut found = chosen_or_why(&offers.offered(filter).await?);
-        if let Offers::Cluster(cluster) = &offers {
-            found = or_near(found, (&wanted, is_word), cluster).await;
-        }
+        let (package, is_narrowed) = (filter.package_name.clone(), filter.version.is_some());
+        let found = chosen_or_why(&offers.offered(filter).await?);
+        let found = match &offers {
+            Offers::Cluster(cluster) => or_near(found, (&wanted, is_word), cluster).await,
+            Offers::Named(_) => or_like(found, &package, &offers).await,
+        };
+        let is_refused = is_narrowed && found.is_err();
         let (place, catalog) = match found {
             Ok(Chosen { name, image, catalog, .. }) => {
                 notice(&format!("{name} of catalog {catalog}: {image}"));
                 (Ok(format!("{IMAGE}{image}")), catalog)
             }
-            // What the catalogs know is shown all the same.
             Err(error) => {
                 let (heads, _) = offers.heads().await?;
                 let has_it = |(_, blob): &(String, Value)| blob["name"] == package;
@@ -102,7 +105,7 @@ impl Subject {
             }
         };
         let summary = offers.summary(&catalog, &package).await?;
-        Ok(Self { place, known: summary.map(|summary| (catalog, summary)) })
+        Ok(Self { place, is_refused, known: summary.map(|summary| (catalog, summary)) })
     }
 
     /// The bundle that an extension has installed, by the digest that its revision records.
@@ -113,19 +116,23 @@ impl Subject {
         let record = BundleRecord::of(set);
         let place = pinned(&record, set)?;
         notice(&format!("{} of extension {name}: {place}", record.name));
-        Ok(Self { place: Ok(format!("{IMAGE}{place}")), known: None })
+        Ok(Self { place: Ok(format!("{IMAGE}{place}")), is_refused: false, known: None })
     }
 }
 
 /// Shows one bundle.
 pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) -> Ended {
-    let Subject { place, known } = Subject::of(&args, global).await?;
+    let Subject { place, is_refused, known } = Subject::of(&args, global).await?;
+    // What the catalogs know is shown all the same.
+    let (level, outcome) =
+        if is_refused { ("error", Outcome::Failed) } else { ("note", Outcome::Done) };
     let files = match (&known, args.no_pull) {
         (Some(known), true) => {
             if let Err(cause) = &place {
-                notice(&format!("note: {}", one_line(cause)));
+                notice(&format!("{level}: {}", one_line(cause)));
             }
-            return write_known(&args, known, None, out);
+            write_known(&args, known, None, out)?;
+            return Ok(outcome);
         }
         (None, true) => return usage(NO_PACKAGE),
         (_, false) => match place {
@@ -138,12 +145,13 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
         (Err(cause), None) => return Err(cause),
         (Err(cause), Some(_)) if args.schema => {
             notice(&format!("error: configuration not known: {}", one_line(&cause)));
-            return Ok(Outcome::Unknown);
+            return Ok(if is_refused { outcome } else { Outcome::Unknown });
         }
         (Err(cause), Some(known)) => {
             let cause = one_line(&cause);
-            notice(&format!("note: configuration not shown: {cause}"));
-            return write_known(&args, known, Some(&cause), out);
+            notice(&format!("{level}: configuration not shown: {cause}"));
+            write_known(&args, known, Some(&cause), out)?;
+            return Ok(outcome);
         }
     };
     let bundle = Bundle::from_files(&files)?;
@@ -185,7 +193,7 @@ fn write_known(
     (catalog, summary): &(String, Summary),
     unpulled: Option<&str>,
     out: &mut dyn Write,
-) -> Ended {
+) -> anyhow::Result<()> {
     let unknown = unpulled.map(|why| Unknown::new("configuration", why));
     match args.output {
         Format::Table => sheet(args, catalog, summary).write(out)?,
@@ -195,7 +203,7 @@ fn write_known(
             document.write(format, out)?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {

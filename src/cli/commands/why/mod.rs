@@ -98,9 +98,14 @@ pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write)
     if words.next().is_some() {
         return usage("with --package and with -f only a VERSION may follow");
     }
-    let (catalogs, flags) = (args.lookup.read().await?, args.lookup.catalogs.iter());
-    let given = flags.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
+    let (catalogs, flags) = (args.lookup.read().await?, &args.lookup.catalogs);
+    let given = flags.iter();
+    let given = given.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
     let given: Vec<_> = given.collect();
+    if given.iter().all(|catalog| catalog.content.is_none()) {
+        // There is nothing to explain.
+        flags.iter().try_for_each(|flag| catalogs.given(flag).map(drop))?;
+    }
     inquiry.answer(&args, &given, out)
 }
 
