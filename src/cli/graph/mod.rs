@@ -7,16 +7,17 @@
 //! entries.
 //!
 //! The parts, in the order of the data: [`build`] makes the nodes and edges of each channel,
-//! [`fold`] draws long runs together, [`layout`] places them, and the drawings print them.
+//! [`fold`] draws long runs together, [`order`] says which stands above which, and the drawings print
+//! them.
 
 mod build;
 mod document;
 mod edge;
 mod fold;
 mod html;
-mod layout;
 mod mermaid;
 mod model;
+mod order;
 mod path;
 mod svg;
 mod text;

@@ -1,12 +1,14 @@
-//! An SVG picture without external resources: colors for light and dark pages, details on hover.
+//! An SVG picture without external resources: colors for light and dark pages, details on hover. The
+//! nodes of a channel stand below one another, the heads on top; an edge to the next one is a straight
+//! line, any other an arc beside them, the wider the more nodes it passes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use olm_core::explain::EdgeKind;
 
-use super::layout::{Layout, Place, Point, layout};
 use super::model::{Edge, Graph, Lane, Mark, Node};
+use super::order::order;
 use super::text::{segment, xml};
 
 const MARGIN: i64 = 20;
@@ -18,13 +20,33 @@ const LINE: i64 = 15;
 /// Width in pixels of a character of the label, and of smaller text; the font is monospaced.
 const LABEL_CHARACTER: i64 = 8;
 const SMALL_CHARACTER: i64 = 7;
+/// Space between two nodes.
+const GAP: i64 = 26;
+/// How far beside the nodes an arc goes for each node on its way, and at most.
+const ARC: i64 = 16;
+const WIDEST_ARC: i64 = 160;
 
 pub(super) const STYLE: &str = include_str!("picture.css");
+
+/// A point: right, down.
+type Point = (i64, i64);
+
+/// The box of a node, in its channel.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Which one from above it is.
+    row: i64,
+    left: i64,
+    top: i64,
+    width: i64,
+    height: i64,
+}
 
 /// A channel with its place on the page.
 struct Panel<'a> {
     lane: &'a Lane,
-    layout: Layout,
+    /// The boxes of its nodes.
+    places: Vec<Place>,
     left: i64,
     top: i64,
     width: i64,
@@ -125,17 +147,19 @@ fn taken(columns: &BTreeMap<i64, i64>, left: i64, width: i64) -> i64 {
 
 impl<'a> Panel<'a> {
     fn new(lane: &'a Lane) -> Self {
-        let layout = layout(lane, &sizes(lane));
+        let places = places(lane);
+        let right = places.iter().map(|it| it.left + it.width).max().unwrap_or_default();
+        let bottom = places.iter().map(|it| it.top + it.height).max().unwrap_or_default();
         let facts = lane.facts.iter().map(|fact| small_width(fact)).max();
         let name = length_of(&lane.name) * LABEL_CHARACTER;
-        let inner = layout.width.max(facts.unwrap_or_default()).max(name);
+        let inner = right.max(facts.unwrap_or_default()).max(name);
         Self {
             lane,
             left: 0,
             top: 0,
             width: inner + 2 * PADDING,
-            height: Self::head(lane) + layout.height + PADDING,
-            layout,
+            height: Self::head(lane) + bottom + PADDING,
+            places,
         }
     }
 
@@ -155,25 +179,24 @@ impl<'a> Panel<'a> {
         for (line, fact) in (0..).zip(&self.lane.facts) {
             write_text(text, "", (PADDING, PADDING + 24 + LINE * line), fact);
         }
-        let left = PADDING + (width - 2 * PADDING - self.layout.width) / 2;
         let top = Self::head(self.lane);
-        let _ = writeln!(text, "<g transform=\"translate({left} {top})\">");
-        for (edge, route) in self.lane.edges.iter().zip(&self.layout.routes) {
-            self.write_edge(text, edge, route);
+        let _ = writeln!(text, "<g transform=\"translate({PADDING} {top})\">");
+        for edge in &self.lane.edges {
+            self.write_edge(text, edge);
         }
-        for (node, place) in self.lane.nodes.iter().zip(&self.layout.places) {
+        for (node, place) in self.lane.nodes.iter().zip(&self.places) {
             write_linked(text, node, *place, links);
         }
         text.push_str("</g>\n</g>\n");
     }
 
-    fn write_edge(&self, text: &mut String, edge: &Edge, route: &[Point]) {
+    fn write_edge(&self, text: &mut String, edge: &Edge) {
         let class = class(edge);
         let superseded = if edge.superseded { " superseded" } else { "" };
         let nodes = &self.lane.nodes;
         let (from, to) = (&nodes[edge.from].label, &nodes[edge.to].label);
         let title = xml(&format!("{to} follows {from}: {}", edge.label()));
-        let path = curve(route);
+        let path = way(edge, self.places[edge.from], self.places[edge.to]);
         let _ = writeln!(
             text,
             "<g class=\"edge {class}{superseded}\"><title>{title}</title>\
@@ -197,29 +220,50 @@ fn class(edge: &Edge) -> &'static str {
     }
 }
 
-/// Draws curves between layers and straight lines through them.
-fn curve(route: &[Point]) -> String {
-    let mut path = String::new();
-    for (at, points) in route.windows(2).enumerate() {
-        let [(from_x, from_y), (to_x, to_y)] = points else { continue };
-        if at == 0 {
-            let _ = write!(path, "M{from_x} {from_y}");
+/// Returns the box of each node, to the right of the arcs.
+fn places(lane: &Lane) -> Vec<Place> {
+    let mut places = vec![Place::default(); lane.nodes.len()];
+    let mut top = 0;
+    for (row, at) in (0..).zip(order(lane)) {
+        let (width, height) = size(&lane.nodes[at]);
+        places[at] = Place { row, left: 0, top, width, height };
+        top += height + GAP;
+    }
+    let arcs = lane.edges.iter().map(|edge| reach(edge, places[edge.from], places[edge.to]));
+    let left = arcs.max().unwrap_or_default();
+    for place in &mut places {
+        place.left = left;
+    }
+    places
+}
+
+/// Returns how far beside the nodes an edge goes.
+fn reach(edge: &Edge, from: Place, to: Place) -> i64 {
+    match (from.row - to.row).abs() {
+        1 if edge.kind == EdgeKind::Replaces => 0,
+        rows => (rows * ARC).min(WIDEST_ARC),
+    }
+}
+
+/// Draws a straight line between the borders of two nodes, or an arc from the near half of one to the
+/// near half of the other.
+fn way(edge: &Edge, from: Place, to: Place) -> String {
+    let (upper, lower) = if to.top < from.top { (to, from) } else { (from, to) };
+    let ends = |above: i64, below: i64| if to.top < from.top { (below, above) } else { (above, below) };
+    match reach(edge, from, to) {
+        0 => {
+            let ((start, end), x) = (ends(upper.top + upper.height, lower.top), from.left + PADDING);
+            format!("M{x} {start}L{x} {end}")
         }
-        if at % 2 == 0 && from_x != to_x {
-            let middle = (from_y + to_y) / 2;
-            let _ = write!(path, "C{from_x} {middle} {to_x} {middle} {to_x} {to_y}");
-        } else {
-            let _ = write!(path, "L{to_x} {to_y}");
+        reach => {
+            let (start, end) = ends(upper.top + upper.height - 8, lower.top + 8);
+            let (x, beside) = (from.left, from.left - reach);
+            format!("M{x} {start}C{beside} {start} {beside} {end} {x} {end}")
         }
     }
-    path
 }
 
-/// Returns width and height of each node.
-pub(super) fn sizes(lane: &Lane) -> Vec<(i64, i64)> {
-    lane.nodes.iter().map(size).collect()
-}
-
+/// Returns width and height of a node.
 fn size(node: &Node) -> (i64, i64) {
     let words = small_width(&node.words().join(" · "));
     let notes = node.notes.iter().map(|note| small_width(note)).max();
@@ -252,8 +296,7 @@ fn write_node(text: &mut String, node: &Node, place: Place) {
     ];
     let classes = marks.into_iter().filter(|(mark, _)| node.has(*mark)).map(|(_, name)| name);
     let class = std::iter::once("node").chain(classes).collect::<Vec<_>>().join(" ");
-    let (left, top) = (place.center - place.width / 2, place.top);
-    let (width, height) = (place.width, place.height);
+    let Place { left, top, width, height, .. } = place;
     let details = xml(&node.details.join("\n"));
     let _ = write!(text, "<g class=\"{class}\"><title>{details}</title>");
     let rect = |left: i64, top: i64| {

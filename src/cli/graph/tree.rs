@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use olm_core::explain::EdgeKind;
 
-use super::layout::layers;
 use super::model::{Graph, Lane, Mark, Node};
+use super::order::order;
 use super::text::named;
 
 /// The most columns of lines; a channel with more has its rows without them.
@@ -62,7 +62,7 @@ fn legend(graph: &Graph) -> String {
 fn rows(lane: &Lane, lines: &mut Vec<String>) {
     let mut columns: Vec<Option<usize>> = Vec::new();
     let mut above = BTreeSet::new();
-    for at in layers(lane).order {
+    for at in order(lane) {
         above.insert(at);
         let node = &lane.nodes[at];
         let waiting: Vec<usize> =

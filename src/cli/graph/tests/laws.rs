@@ -115,20 +115,6 @@ proptest! {
     }
 
     #[test]
-    fn nodes_never_overlap(blobs in any_blobs(), question in any_question()) {
-        for lane in &graph(&blobs, &question).channels {
-            let places = layout::layout(lane, &svg::sizes(lane)).places;
-            for (at, a) in places.iter().enumerate() {
-                for b in places.iter().skip(at + 1) {
-                    let beside = (a.center - b.center).abs() * 2 >= a.width + b.width;
-                    let above = a.top + a.height <= b.top || b.top + b.height <= a.top;
-                    prop_assert!(beside || above, "{:?} {:?}", a, b);
-                }
-            }
-        }
-    }
-
-    #[test]
     fn any_text_is_drawn(name in "\\PC{0,20}", other in any::<String>()) {
         let blobs = [
             channel(&name, json!([{"name": other, "replaces": name, "skipRange": other}])),
