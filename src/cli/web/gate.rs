@@ -18,8 +18,6 @@ use super::Site;
 
 /// The lifetime of the opening code.
 const OPENING: Duration = Duration::from_secs(30);
-/// The time limit of a request.
-const REQUEST: Duration = Duration::from_secs(10);
 
 const HEADERS: [(HeaderName, &str); 6] = [
     (
@@ -106,9 +104,7 @@ impl Gate {
 pub(super) async fn guard(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
     let mut response = match site.gate.refusal(&request) {
         Some(refusal) => refusal,
-        None => tokio::time::timeout(REQUEST, next.run(request))
-            .await
-            .unwrap_or_else(|_| StatusCode::GATEWAY_TIMEOUT.into_response()),
+        None => next.run(request).await,
     };
     for (name, value) in HEADERS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));

@@ -12,7 +12,6 @@ mod markup;
 mod moment;
 mod routes;
 mod serve;
-mod slow;
 mod view;
 
 use std::net::TcpListener;
@@ -24,10 +23,9 @@ use serde_json::Value;
 
 use crate::graph::file;
 pub(crate) use gate::Gate;
-use slow::Slow;
 
 /// The subject of a page.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 pub(crate) enum Ask {
     /// The extensions: the document of `status`.
     Installed,
@@ -48,7 +46,7 @@ pub(crate) enum Ask {
 }
 
 /// A part of an extension besides its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Part {
     /// The output of `plan NAME`.
@@ -78,7 +76,6 @@ pub(crate) struct Site {
     of: String,
     /// Whether there is no cluster, only catalogs.
     offline: bool,
-    slow: Slow,
 }
 
 impl Site {
@@ -87,7 +84,7 @@ impl Site {
         documents: Arc<dyn Documents>,
         (of, offline): (String, bool),
     ) -> Self {
-        Self { gate, documents, of, offline, slow: Slow::default() }
+        Self { gate, documents, of, offline }
     }
 }
 

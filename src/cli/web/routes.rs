@@ -17,8 +17,6 @@ use super::view::{self, Shell};
 use super::{Ask, Part, Site, clean, gate};
 use crate::output::one_line;
 
-/// Seconds between two looks at an answer that is under way.
-const AGAIN: &str = "2";
 /// Seconds between two readings of a page that is watched.
 const WATCH: &str = "10";
 /// The content security policy of icons: nothing but their own styles.
@@ -178,31 +176,26 @@ impl Site {
         ask: Ask,
         show: impl FnOnce(Shell, V) -> Option<T>,
     ) -> Response {
-        let Some(answer) = self.slow.ask(&self.documents, &ask).await else {
-            let what = ask.to_string();
-            return refreshing(html(StatusCode::OK, &view::Wait { shell, what }), AGAIN);
-        };
-        let watch = shell.watch;
-        let read = match &*answer {
-            Ok(document) => {
-                let mut document = document.clone();
-                clean::document(&mut document);
-                serde_json::from_value::<Option<V>>(document).map_err(Into::into)
-            }
-            Err(error) => Err(anyhow::anyhow!("{}", one_line(error))),
-        };
-        let page = match read {
+        let (watch, asked) = (shell.watch, ask.to_string());
+        let read = self.documents.answer(ask).await.and_then(|mut document| {
+            clean::document(&mut document);
+            Ok(serde_json::from_value::<Option<V>>(document)?)
+        });
+        let mut page = match read {
             Ok(view) => match view.and_then(|view| show(shell.clone(), view)) {
                 Some(page) => html(StatusCode::OK, &page),
                 None => failed(
                     StatusCode::NOT_FOUND,
                     shell,
-                    &format!("There is no {ask}, or nothing of that name in it."),
+                    &format!("There is no {asked}, or nothing of that name in it."),
                 ),
             },
             Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &one_line(&error)),
         };
-        if watch { refreshing(page, WATCH) } else { page }
+        if watch {
+            page.headers_mut().insert(header::REFRESH, HeaderValue::from_static(WATCH));
+        }
+        page
     }
 }
 
@@ -219,11 +212,6 @@ fn html(status: StatusCode, page: &impl Template) -> Response {
         // Writing to a String cannot fail.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-}
-
-fn refreshing(mut response: Response, seconds: &'static str) -> Response {
-    response.headers_mut().insert(header::REFRESH, HeaderValue::from_static(seconds));
-    response
 }
 
 /// The description of a request.

@@ -65,16 +65,9 @@ impl Page {
         Answer(status, headers.collect(), bytes[end + 4..].to_vec())
     }
 
-    /// Gets a page, once it is more than one that waits for its answer.
     fn get(&self, path: &str) -> Answer {
         let path = format!("{}{path}", self.base);
-        let deadline = Instant::now() + Duration::from_mins(1);
-        loop {
-            let answer = self.send("GET", &path, &format!("host: {}\r\n", self.host));
-            if !answer.1.contains_key("refresh") || Instant::now() > deadline {
-                return answer;
-            }
-        }
+        self.send("GET", &path, &format!("host: {}\r\n", self.host))
     }
 
     fn page(&self, path: &str) -> String {

@@ -8,4 +8,4 @@ mod shell;
 pub(super) use catalogs::{Catalogs, Findings};
 pub(super) use extensions::{ExtensionPage, Installed, PartPage, PlanFile};
 pub(super) use packages::{PackagePage, Packages, Wanted};
-pub(super) use shell::{Failure, Shell, Wait};
+pub(super) use shell::{Failure, Shell};

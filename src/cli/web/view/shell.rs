@@ -31,11 +31,3 @@ pub(in crate::web) struct Failure {
     pub(in crate::web) heading: &'static str,
     pub(in crate::web) text: String,
 }
-
-/// An answer that is under way.
-#[derive(Template)]
-#[template(path = "wait.html")]
-pub(in crate::web) struct Wait {
-    pub(in crate::web) shell: Shell,
-    pub(in crate::web) what: String,
-}
