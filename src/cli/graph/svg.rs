@@ -249,10 +249,12 @@ fn reach(edge: &Edge, from: Place, to: Place) -> i64 {
 /// near half of the other.
 fn way(edge: &Edge, from: Place, to: Place) -> String {
     let (upper, lower) = if to.top < from.top { (to, from) } else { (from, to) };
-    let ends = |above: i64, below: i64| if to.top < from.top { (below, above) } else { (above, below) };
+    let ends =
+        |above: i64, below: i64| if to.top < from.top { (below, above) } else { (above, below) };
     match reach(edge, from, to) {
         0 => {
-            let ((start, end), x) = (ends(upper.top + upper.height, lower.top), from.left + PADDING);
+            let ((start, end), x) =
+                (ends(upper.top + upper.height, lower.top), from.left + PADDING);
             format!("M{x} {start}L{x} {end}")
         }
         reach => {

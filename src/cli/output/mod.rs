@@ -8,7 +8,6 @@ mod format;
 mod key_values;
 mod progress;
 mod screen;
-mod styles;
 mod table;
 mod written;
 
@@ -27,7 +26,6 @@ pub(crate) use format::{Format, drawn, formats, objects, written};
 pub(crate) use key_values::KeyValues;
 pub(crate) use progress::{during, during_blocking};
 pub(crate) use screen::Screen;
-pub(crate) use styles::{Paint, Painted, Styles};
 pub(crate) use table::{Table, cell};
 pub(crate) use written::Written;
 

@@ -8,8 +8,6 @@
 
 use std::io::{self, Write};
 
-use super::styles;
-
 /// The first byte of U+0080 to U+00BF, of which those up to U+009F are control characters.
 const LEAD: u8 = 0xc2;
 
@@ -28,19 +26,18 @@ impl<W: Write> Screen<W> {
     }
 
     fn pass(&mut self, byte: u8, clean: &mut Vec<u8>) {
-        let escape = || format!("\\u{byte:04x}").into_bytes();
-        if std::mem::take(&mut self.led) {
-            if matches!(byte, 0x80..=0x9f) {
-                clean.extend(escape());
-                return;
-            }
+        let led = std::mem::take(&mut self.led);
+        let is_control = match byte {
+            0x80..=0x9f => led,
+            b'\n' | b'\t' => false,
+            _ => byte.is_ascii_control(),
+        };
+        if led && !is_control {
             clean.push(LEAD);
         }
         match byte {
             LEAD => self.led = true,
-            0..=0x1f | 0x7f if !matches!(byte, b'\n' | b'\t') => {
-                clean.extend(styles::sequence(byte).map_or_else(escape, String::into_bytes));
-            }
+            _ if is_control => clean.extend(format!("\\u{byte:04x}").into_bytes()),
             _ => clean.push(byte),
         }
     }

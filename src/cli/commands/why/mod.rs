@@ -6,8 +6,6 @@
 
 mod text;
 
-use std::io;
-
 use olm_api::UpgradeConstraintPolicy;
 use olm_core::explain::{Headline, Report, explain};
 use olm_core::extension::{self, Question, said};
@@ -17,7 +15,6 @@ use olm_core::status::{Note, Said};
 use crate::commands::plan;
 use crate::commands::prelude::*;
 use crate::environment::{EnvironmentFlags, resolving};
-use crate::output::Styles;
 use crate::target::{HIGHEST, about_range, filter, meant};
 use crate::verb::{self, words};
 
@@ -295,8 +292,7 @@ impl Inquiry {
             if let format @ (Format::Json | Format::Yaml) = args.output {
                 report.write(format, out)?;
             } else {
-                let view = text::View { all: args.all, styles: Styles::of(&io::stdout()) };
-                out.write_all(view.render(report)?.as_bytes())?;
+                out.write_all(text::render(report, args.all)?.as_bytes())?;
             }
             if let Some(hint) = report.request.version.and_then(about_range) {
                 notice(&format!("hint: {hint}{HIGHEST}"));

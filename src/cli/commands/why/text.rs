@@ -8,7 +8,7 @@ use olm_core::explain::{
 };
 
 use crate::commands::prelude::*;
-use crate::output::{Paint, Painted, Styles, folded};
+use crate::output::folded;
 
 /// The most consecutive bundles with the same reasons that are shown without `--all`.
 const SHORT: usize = 3;
@@ -18,202 +18,175 @@ const MAX_CHANNELS: usize = 3;
 const LABEL: usize = 11;
 
 /// Adds a line; where it is broken, what follows begins below column `hang`.
-fn say(text: &mut Painted, hang: usize, line: &str) {
-    // Writing to a text cannot fail.
+fn say(text: &mut String, hang: usize, line: &str) {
+    // Writing to a String cannot fail.
     let _ = writeln!(text, "{}", folded(line, hang));
 }
 
-fn answer_line(text: &mut Painted, key: &str, value: &str) {
+fn answer_line(text: &mut String, key: &str, value: &str) {
     for (number, line) in value.lines().enumerate() {
         let label = if number == 0 { format!("{key}:") } else { String::new() };
         say(text, LABEL, &format!("{label:<LABEL$}{line}"));
     }
 }
 
-/// Options for showing a report.
-pub(super) struct View {
-    /// Whether to show every bundle.
-    pub(super) all: bool,
-    pub(super) styles: Styles,
+/// Writes a report; with every bundle, or only the relevant ones when there are many.
+pub(super) fn render(report: &Report<'_>, all: bool) -> anyhow::Result<String> {
+    let mut sections = vec![answer(report)];
+    if let Some(target) = &report.target {
+        sections.push(of_target(report, target));
+    }
+    if !report.bundles.is_empty() {
+        sections.push(bundles(report, all)?);
+    }
+    let apart = |catalog: &CatalogSummary<'_>| !catalog.consulted || catalog.used_anyway;
+    if report.catalogs.len() > 1 || report.catalogs.iter().any(apart) {
+        sections.push(catalogs(report)?);
+    }
+    sections.extend(hints(report));
+    Ok(sections.join("\n"))
 }
 
-impl View {
-    pub(super) fn render(&self, report: &Report<'_>) -> anyhow::Result<String> {
-        let mut sections = vec![self.answer(report)];
-        if let Some(target) = &report.target {
-            sections.push(self.target(report, target));
-        }
-        if !report.bundles.is_empty() {
-            sections.push(self.bundles(report)?);
-        }
-        let apart = |catalog: &CatalogSummary<'_>| !catalog.consulted || catalog.used_anyway;
-        if report.catalogs.len() > 1 || report.catalogs.iter().any(apart) {
-            sections.push(self.catalogs(report)?);
-        }
-        sections.extend(self.hints(report));
-        Ok(sections.join("\n"))
+/// Returns the request and how it ended.
+fn answer(report: &Report<'_>) -> String {
+    let request = &report.request;
+    let mut text = String::new();
+    let mut lines = vec![("Package", request.package.to_owned())];
+    if let Some(installed) = request.installed {
+        let (name, version) = (&installed.name, &installed.version);
+        lines.push(("Installed", format!("{name} (version {version})")));
     }
-
-    /// Returns the request and how it ended.
-    fn answer(&self, report: &Report<'_>) -> String {
-        let request = &report.request;
-        let mut text = Painted::new(self.styles);
-        let mut lines = vec![("Package", request.package.to_owned())];
-        if let Some(installed) = request.installed {
-            let (name, version) = (&installed.name, &installed.version);
-            lines.push(("Installed", format!("{name} (version {version})")));
-        }
-        lines.push(("Requested", asked(report)));
-        for (key, value) in lines.drain(..) {
-            answer_line(&mut text, key, &value);
-        }
-        let _ = write!(text, "{:<LABEL$}", "Answer:");
-        text.line(Paint::Strong, &answered(report));
-        if let Some(message) = &report.message {
-            lines.push(("Message", message.clone()));
-        }
-        if let Some(headline) = report.headline() {
-            lines.push(("Reason", format!("{}: {}", headline.code, headline.text)));
-        }
-        for hold in &report.holds {
-            lines.push(("Held by", format!("{}: {}", hold.code, hold.text)));
-        }
-        if let Some(said) = &report.controller {
-            lines.push(("Status", format!("{}: {}", said.reason, said.message)));
-        }
-        for (key, value) in lines {
-            answer_line(&mut text, key, &value);
-        }
-        if let Some(differs) = report.controller.as_ref().and_then(|said| said.differs.as_ref()) {
-            say(&mut text, 0, &differs.to_string());
-        }
-        for warning in report.selected.iter().flat_map(|it| &it.warnings) {
-            answer_line(&mut text, "Warning", &format!("it {}", warning.finding));
-        }
-        text.into_text()
+    lines.push(("Requested", asked(report)));
+    lines.push(("Answer", answered(report)));
+    if let Some(message) = &report.message {
+        lines.push(("Message", message.clone()));
     }
+    if let Some(headline) = report.headline() {
+        lines.push(("Reason", format!("{}: {}", headline.code, headline.text)));
+    }
+    for hold in &report.holds {
+        lines.push(("Held by", format!("{}: {}", hold.code, hold.text)));
+    }
+    if let Some(said) = &report.controller {
+        lines.push(("Status", format!("{}: {}", said.reason, said.message)));
+    }
+    for (key, value) in lines {
+        answer_line(&mut text, key, &value);
+    }
+    if let Some(differs) = report.controller.as_ref().and_then(|said| said.differs.as_ref()) {
+        say(&mut text, 0, &differs.to_string());
+    }
+    for warning in report.selected.iter().flat_map(|it| &it.warnings) {
+        answer_line(&mut text, "Warning", &format!("it {}", warning.finding));
+    }
+    text
+}
 
-    /// Returns the section about one version.
-    fn target(&self, report: &Report<'_>, target: &Target<'_>) -> String {
-        let mut text = Painted::new(self.styles);
-        let version = target.version;
-        if target.found.is_empty() {
-            text.line(Paint::Strong, &format!("{version} is in none of the consulted catalogs"));
-            if !target.nearest.is_empty() {
-                say(&mut text, 4, &format!("  nearest: {}", target.nearest.join(", ")));
+/// Returns the section about one version.
+fn of_target(report: &Report<'_>, target: &Target<'_>) -> String {
+    let mut text = String::new();
+    let version = target.version;
+    if target.found.is_empty() {
+        let _ = writeln!(text, "{version} is in none of the consulted catalogs");
+        if !target.nearest.is_empty() {
+            say(&mut text, 4, &format!("  nearest: {}", target.nearest.join(", ")));
+        }
+        return text;
+    }
+    let is_meant = |bundle: &&BundleReport<'_>| target.found.iter().any(|it| is_found(it, bundle));
+    for bundle in report.bundles.iter().filter(is_meant) {
+        let verdict = verdict(bundle).to_lowercase();
+        let _ = writeln!(text, "{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
+        for reason in &bundle.reasons {
+            say(&mut text, 4, &format!("  {}: {}", reason.finding.code(), reason.finding));
+        }
+    }
+    if let Some(path) = &target.path {
+        say(&mut text, 2, &way(path, &target.refused, report.request.version));
+    }
+    if target.ways.is_empty() && !target.selected {
+        say(&mut text, 0, "No setting of a ClusterExtension selects it now");
+    }
+    for change in &target.ways {
+        let steps = match (change.forced, change.steps) {
+            (true, _) => "at once, although no update path leads to it".to_owned(),
+            (false, 1) => "at once".to_owned(),
+            (false, steps) => format!("in {steps} updates"),
+        };
+        say(&mut text, 2, &format!("To get it {steps}: {change}"));
+    }
+    text
+}
+
+/// Returns the bundles, only the relevant ones when there are many.
+fn bundles(report: &Report<'_>, all: bool) -> anyhow::Result<String> {
+    let several = report.catalogs.iter().filter(|it| it.consulted).count() > 1;
+    let mut headers = vec!["VERSION", "CHANNELS", "VERDICT", "WHY"];
+    if several {
+        headers.insert(0, "CATALOG");
+    }
+    let mut table = Table::new(&headers);
+    let mut rest = report.bundles.as_slice();
+    while let Some(first) = rest.first() {
+        let (run, after) = rest.split_at(run(report, rest));
+        rest = after;
+        // A row that stands for one bundle would not be shorter.
+        let shown = if all || run.len() <= SHORT + 1 { run.len() } else { SHORT };
+        let (shown, hidden) = run.split_at(shown);
+        let mut rows: Vec<_> = shown.iter().map(row).collect();
+        rows.extend(row_of_all(hidden));
+        for mut row in rows {
+            if several {
+                row.insert(0, first.catalog.to_owned());
             }
-            return text.into_text();
+            table.row(row);
         }
-        let is_meant =
-            |bundle: &&BundleReport<'_>| target.found.iter().any(|it| is_found(it, bundle));
-        for bundle in report.bundles.iter().filter(is_meant) {
-            let verdict = verdict(bundle).to_lowercase();
-            let title = format!("{} of catalog {} is {verdict}", bundle.name, bundle.catalog);
-            text.line(Paint::Strong, &title);
-            for reason in &bundle.reasons {
-                say(&mut text, 4, &format!("  {}: {}", reason.finding.code(), reason.finding));
-            }
-        }
-        if let Some(path) = &target.path {
-            say(&mut text, 2, &way(path, &target.refused, report.request.version));
-        }
-        if target.ways.is_empty() && !target.selected {
-            say(&mut text, 0, "No setting of a ClusterExtension selects it now");
-        }
-        for change in &target.ways {
-            let steps = match (change.forced, change.steps) {
-                (true, _) => "at once, although no update path leads to it".to_owned(),
-                (false, 1) => "at once".to_owned(),
-                (false, steps) => format!("in {steps} updates"),
-            };
-            say(&mut text, 2, &format!("To get it {steps}: {change}"));
-        }
-        text.into_text()
     }
+    written(&table)
+}
 
-    /// Returns the bundles, only the relevant ones when there are many.
-    fn bundles(&self, report: &Report<'_>) -> anyhow::Result<String> {
-        let several = report.catalogs.iter().filter(|it| it.consulted).count() > 1;
-        let mut headers = vec!["VERSION", "CHANNELS", "VERDICT", "WHY"];
-        if several {
-            headers.insert(0, "CATALOG");
-        }
-        let mut table = Table::new(&headers);
-        let mut verdicts = Vec::new();
-        let mut rest = report.bundles.as_slice();
-        while let Some(first) = rest.first() {
-            let (run, after) = rest.split_at(run(report, rest));
-            rest = after;
-            // A row that stands for one bundle would not be shorter.
-            let shown = if self.all || run.len() <= SHORT + 1 { run.len() } else { SHORT };
-            let (shown, hidden) = run.split_at(shown);
-            let mut rows: Vec<_> = shown.iter().map(row).collect();
-            rows.extend(row_of_all(hidden));
-            for mut row in rows {
-                if several {
-                    row.insert(0, first.catalog.to_owned());
-                }
-                table.row(row);
-                verdicts.push(first.verdict);
-            }
-        }
-        Ok(self.painted(&table, &verdicts)?.into_text())
-    }
+fn written(table: &Table) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    table.write(&mut bytes)?;
+    Ok(String::from_utf8(bytes)?)
+}
 
-    fn painted(&self, table: &Table, verdicts: &[BundleVerdict]) -> anyhow::Result<Painted> {
-        let mut bytes = Vec::new();
-        table.write(&mut bytes)?;
-        let lines = String::from_utf8(bytes)?;
-        let mut text = Painted::new(self.styles);
-        for (number, line) in lines.lines().enumerate() {
-            match number.checked_sub(1).and_then(|row| verdicts.get(row)) {
-                Some(BundleVerdict::Selected) => text.line(Paint::Good, line),
-                Some(BundleVerdict::Excluded) => text.line(Paint::Faint, line),
-                Some(BundleVerdict::Candidate) | None => {
-                    let _ = writeln!(text, "{line}");
-                }
-            }
-        }
-        Ok(text)
+/// Returns the catalogs, and whether those that were not consulted could matter.
+fn catalogs(report: &Report<'_>) -> anyhow::Result<String> {
+    let headers = ["CATALOG", "PRIORITY", "BUNDLES", "CANDIDATES", "BEST", "STATE"];
+    let mut table = Table::new(&headers);
+    for catalog in &report.catalogs {
+        let known = |count: usize| match (catalog.error.is_some(), catalog.consulted) {
+            (true, false) => "?".to_owned(),
+            _ => count.to_string(),
+        };
+        table.row(vec![
+            catalog.name.to_owned(),
+            catalog.priority.to_string(),
+            known(catalog.bundles),
+            known(catalog.candidates),
+            catalog.best.unwrap_or("-").to_owned(),
+            standing(catalog),
+        ]);
     }
+    let mut text = written(&table)?;
+    for catalog in report.catalogs.iter().filter(|it| it.error.is_some()) {
+        let _ = writeln!(text, "{}", catalog.error.as_deref().unwrap_or_default());
+    }
+    Ok(text)
+}
 
-    /// Returns the catalogs, and whether those that were not consulted could matter.
-    fn catalogs(&self, report: &Report<'_>) -> anyhow::Result<String> {
-        let headers = ["CATALOG", "PRIORITY", "BUNDLES", "CANDIDATES", "BEST", "STATE"];
-        let mut table = Table::new(&headers);
-        for catalog in &report.catalogs {
-            let known = |count: usize| match (catalog.error.is_some(), catalog.consulted) {
-                (true, false) => "?".to_owned(),
-                _ => count.to_string(),
-            };
-            table.row(vec![
-                catalog.name.to_owned(),
-                catalog.priority.to_string(),
-                known(catalog.bundles),
-                known(catalog.candidates),
-                catalog.best.unwrap_or("-").to_owned(),
-                standing(catalog),
-            ]);
-        }
-        let mut text = self.painted(&table, &[])?;
-        for catalog in report.catalogs.iter().filter(|it| it.error.is_some()) {
-            text.line(Paint::Bad, catalog.error.as_deref().unwrap_or_default());
-        }
-        Ok(text.into_text())
+/// Returns the suggestions that the headline does not contain.
+fn hints(report: &Report<'_>) -> Option<String> {
+    let said = report.headline().map(|headline| headline.text).unwrap_or_default();
+    let mut hints = report.hints.iter().filter(|hint| !said.contains(&hint.text)).peekable();
+    hints.peek()?;
+    let mut text = String::new();
+    text.push_str("Suggestions:\n");
+    for hint in hints {
+        say(&mut text, 2, &format!("- {}", hint.text));
     }
-
-    /// Returns the suggestions that the headline does not contain.
-    fn hints(&self, report: &Report<'_>) -> Option<String> {
-        let said = report.headline().map(|headline| headline.text).unwrap_or_default();
-        let mut hints = report.hints.iter().filter(|hint| !said.contains(&hint.text)).peekable();
-        hints.peek()?;
-        let mut text = Painted::new(self.styles);
-        text.line(Paint::Strong, "Suggestions:");
-        for hint in hints {
-            say(&mut text, 2, &format!("- {}", hint.text));
-        }
-        Some(text.into_text())
-    }
+    Some(text)
 }
 
 /// Returns the number of leading bundles with the same reasons and nothing special.
