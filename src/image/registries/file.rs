@@ -4,112 +4,193 @@
 //! same to this program and to the node it is on. Where that loader ignores an entry, such as a
 //! second table with the same prefix, so does this one.
 //!
-//! Source: containers-registries.conf(5), `containers/image` (`system_registries_v2.go`).
+//! Source: containers-registries.conf(5), `containers/image` (`system_registries_v2.go`),
+//! `BurntSushi/toml` 1.6 (`decode.go`).
 
 use std::collections::BTreeSet;
 
+use olm_core::catalog::read::fold;
 use olm_core::error::quote;
+use serde::Deserialize;
+use toml::{Table, Value};
 
 use super::alias;
-use super::table::{Fault, Lined, Table, with_root};
 use super::{Mirror, PullFromMirror, Registry};
 use crate::reference::is_domain;
 
+/// The keys that count, at any depth.
+const KEYS: [&str; 16] = [
+    "additional-layer-store-auth-helper",
+    "aliases",
+    "block",
+    "blocked",
+    "credential-helpers",
+    "insecure",
+    "location",
+    "mirror",
+    "mirror-by-digest-only",
+    "prefix",
+    "pull-from-mirror",
+    "registries",
+    "registry",
+    "search",
+    "short-name-mode",
+    "unqualified-search-registries",
+];
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct File {
+    registry: Vec<RegistryTable>,
+    registries: Version1,
+    unqualified_search_registries: Vec<String>,
+    short_name_mode: String,
+    credential_helpers: Vec<String>,
+    additional_layer_store_auth_helper: String,
+    /// Anything but a table counts as absent.
+    aliases: Option<Value>,
+}
+
+/// Lists of version 1; its tables without a list are unknown keys.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Version1 {
+    search: List,
+    insecure: List,
+    block: List,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct List {
+    registries: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct RegistryTable {
+    prefix: String,
+    location: String,
+    blocked: bool,
+    insecure: bool,
+    mirror_by_digest_only: bool,
+    /// Refused here unless it is empty.
+    pull_from_mirror: String,
+    mirror: Vec<MirrorTable>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct MirrorTable {
+    location: String,
+    insecure: bool,
+    pull_from_mirror: String,
+}
+
 /// Reads a file; the caller adds its path to the result. Of several tables with one prefix only the
 /// first is returned.
-pub(super) fn parse(text: &str) -> Result<Vec<Registry>, Fault> {
-    with_root(text, |root| {
-        refuse_version_1(&root)?;
-        let tables = root.tables("registry")?.unwrap_or_default();
-        let mut registries = tables.into_iter().map(registry).collect::<Result<Vec<_>, _>>()?;
-        agree(&registries)?;
-        settings(&root)?;
-        let mut known = BTreeSet::new();
-        registries.retain(|registry| known.insert(registry.prefix.clone()));
-        Ok(registries)
+pub(super) fn parse(text: &str) -> Result<Vec<Registry>, String> {
+    let root: Table = text.parse().map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.unwrap_or_default().matches('\n').count() + 1;
+        format!("line {line}: not TOML: {}", error.message())
+    })?;
+    let file: File = spelled(root)?
+        .try_into()
+        .map_err(|error: toml::de::Error| error.to_string().trim_end().replace('\n', " "))?;
+    let Version1 { search, insecure, block } = &file.registries;
+    for (key, list) in [("search", search), ("insecure", insecure), ("block", block)] {
+        if list.registries.is_some() {
+            let name = format!("registries.{key}");
+            return Err(format!("table {} is of version 1, which is not supported", quote(&name)));
+        }
+    }
+    settings(&file)?;
+    let tables = file.registry.into_iter();
+    let mut registries = tables.map(registry).collect::<Result<Vec<_>, _>>()?;
+    agree(&registries)?;
+    let mut known = BTreeSet::new();
+    registries.retain(|registry| known.insert(registry.prefix.clone()));
+    Ok(registries)
+}
+
+/// Spells the keys that count as they are spelled here. They count in any case, as in the decoder
+/// of containers/image: if `Blocked = true` were ignored, this program would allow what every other
+/// tool on the machine refuses. Two spellings of one key are refused: which of them would count is
+/// random.
+fn spelled(table: Table) -> Result<Table, String> {
+    let mut spelled = Table::new();
+    for (key, value) in table {
+        let folded = fold(&key);
+        let name = if KEYS.contains(&folded.as_str()) { folded } else { key.clone() };
+        // The keys of this table are names that the user chooses.
+        let value = if name == "aliases" { value } else { spelled_within(value)? };
+        if spelled.insert(name, value).is_some() {
+            return Err(format!("key {} is there in two spellings", quote(&fold(&key))));
+        }
+    }
+    Ok(spelled)
+}
+
+fn spelled_within(value: Value) -> Result<Value, String> {
+    Ok(match value {
+        Value::Table(table) => Value::Table(spelled(table)?),
+        Value::Array(list) => {
+            Value::Array(list.into_iter().map(spelled_within).collect::<Result<_, _>>()?)
+        }
+        other => other,
     })
 }
 
-/// Refuses lists of version 1, empty ones included; its tables without a list are unknown keys.
-fn refuse_version_1(root: &Table<'_>) -> Result<(), Fault> {
-    let Some(table) = root.table("registries")? else { return Ok(()) };
-    for key in ["search", "insecure", "block"] {
-        if let Some(inner) = table.table(key)?
-            && inner.texts("registries")?.is_some()
-        {
-            let why = format!("table \"registries.{key}\" is of version 1, which is not supported");
-            return Err(Fault::new(inner.line, why));
-        }
-    }
-    Ok(())
-}
-
 /// Checks the keys that have no effect on pulling a full reference.
-fn settings(root: &Table<'_>) -> Result<(), Fault> {
-    let search = root.texts("unqualified-search-registries")?;
-    for host in search.unwrap_or_default() {
-        if !is_domain(&trimmed(&host)?) {
-            let name = quote(&host.value);
-            let why = format!("unqualified-search-registries: {name} is not a host");
-            return Err(Fault::new(host.line, why));
+fn settings(file: &File) -> Result<(), String> {
+    for host in &file.unqualified_search_registries {
+        if !is_domain(&trimmed(host)?) {
+            return Err(format!("unqualified-search-registries: {} is not a host", quote(host)));
         }
     }
-    let mode = root.text("short-name-mode")?;
-    if !matches!(mode.value.as_str(), "" | "disabled" | "enforcing" | "permissive") {
-        let found = quote(&mode.value);
-        let why = format!("short-name-mode {found} is not one of disabled, enforcing, permissive");
-        return Err(Fault::new(mode.line, why));
+    let mode = &file.short_name_mode;
+    if !matches!(mode.as_str(), "" | "disabled" | "enforcing" | "permissive") {
+        let known = "is not one of disabled, enforcing, permissive";
+        return Err(format!("short-name-mode {} {known}", quote(mode)));
     }
-    root.texts("credential-helpers")?;
-    root.text("additional-layer-store-auth-helper")?;
-    for (name, value) in root.names("aliases")?.unwrap_or_default() {
-        alias::check(&name, &value.value).map_err(|why| Fault::new(value.line, why))?;
+    for (name, value) in file.aliases.iter().filter_map(Value::as_table).flatten() {
+        let value = value.as_str();
+        alias::check(name, value.ok_or_else(|| format!("alias {} is not a text", quote(name)))?)?;
     }
     Ok(())
 }
 
-fn registry(table: Table<'_>) -> Result<Registry, Fault> {
-    let (written, place) = (table.text("prefix")?, table.text("location")?);
-    let location = trimmed(&place)?;
-    let mut prefix = trimmed(&written)?;
-    let line = if written.value.is_empty() {
+fn registry(table: RegistryTable) -> Result<Registry, String> {
+    let location = trimmed(&table.location)?;
+    let mut prefix = trimmed(&table.prefix)?;
+    if table.prefix.is_empty() {
         if location.is_empty() {
-            let why = "a registry has neither prefix nor location";
-            return Err(Fault::new(table.line, why));
+            return Err("a registry has neither prefix nor location".to_owned());
         }
         prefix.clone_from(&location);
-        place.line
     } else if location.is_empty() && !prefix.starts_with("*.") {
-        let name = quote(&prefix);
         let form = "has no location and its prefix is not of the form *.example.com";
-        let why = format!("registry {name} {form}");
-        return Err(Fault::new(table.line, why));
-    } else {
-        written.line
-    };
+        return Err(format!("registry {} {form}", quote(&prefix)));
+    }
     if prefix.starts_with("*.") && prefix.contains(['/', '@', ':']) {
-        let why = format!(
+        return Err(format!(
             "prefix {} is not of the form *.example.com: a wildcard stands for subdomains of a host \
              and has no port, path or digest",
             quote(&prefix)
-        );
-        return Err(Fault::new(line, why));
+        ));
     }
-    let misplaced = table.text("pull-from-mirror")?;
-    if !misplaced.value.is_empty() {
-        let why =
-            format!("pull-from-mirror is for mirrors, not for registry {} itself", quote(&prefix));
-        return Err(Fault::new(misplaced.line, why));
+    if !table.pull_from_mirror.is_empty() {
+        let of = quote(&prefix);
+        return Err(format!("pull-from-mirror is for mirrors, not for registry {of} itself"));
     }
-    let mirror_by_digest_only = table.flag("mirror-by-digest-only")?;
-    let tables = table.tables("mirror")?.unwrap_or_default();
-    let mirrors = tables.into_iter().map(|table| mirror(table, &prefix, mirror_by_digest_only));
+    let mirror_by_digest_only = table.mirror_by_digest_only;
+    let mirrors = table.mirror.iter().map(|table| mirror(table, &prefix, mirror_by_digest_only));
     Ok(Registry {
-        line: table.line,
         mirrors: mirrors.collect::<Result<_, _>>()?,
         location,
-        blocked: table.flag("blocked")?,
-        insecure: table.flag("insecure")?,
+        blocked: table.blocked,
+        insecure: table.insecure,
         mirror_by_digest_only,
         prefix,
         ..Registry::default()
@@ -117,54 +198,42 @@ fn registry(table: Table<'_>) -> Result<Registry, Fault> {
 }
 
 /// Reads a `[[registry.mirror]]` table of the registry `prefix`.
-fn mirror(table: Table<'_>, prefix: &str, by_digest_only: bool) -> Result<Mirror, Fault> {
-    let location = trimmed(&table.text("location")?)?;
+fn mirror(table: &MirrorTable, prefix: &str, by_digest_only: bool) -> Result<Mirror, String> {
+    let location = trimmed(&table.location)?;
     if location.is_empty() {
-        let why = format!("a mirror of {} has no location", quote(prefix));
-        return Err(Fault::new(table.line, why));
+        return Err(format!("a mirror of {} has no location", quote(prefix)));
     }
-    let asked = table.text("pull-from-mirror")?;
-    if by_digest_only && !asked.value.is_empty() {
-        let (of, its) = (quote(prefix), quote(&location));
-        let why = format!(
+    let (of, its) = (quote(prefix), quote(&location));
+    if by_digest_only && !table.pull_from_mirror.is_empty() {
+        return Err(format!(
             "mirror-by-digest-only of registry {of} and pull-from-mirror of its mirror {its} are both set"
-        );
-        return Err(Fault::new(asked.line, why));
+        ));
     }
-    let pull = match asked.value.as_str() {
+    let pull = match table.pull_from_mirror.as_str() {
         "" | "all" => PullFromMirror::All,
         "digest-only" => PullFromMirror::DigestOnly,
         "tag-only" => PullFromMirror::TagOnly,
         other => {
-            let (found, of) = (quote(other), quote(&location));
-            let known = "is not one of all, digest-only, tag-only";
-            let why = format!("pull-from-mirror {found} of mirror {of} {known}");
-            return Err(Fault::new(asked.line, why));
+            let (found, known) = (quote(other), "is not one of all, digest-only, tag-only");
+            return Err(format!("pull-from-mirror {found} of mirror {its} {known}"));
         }
     };
-    Ok(Mirror { location, insecure: table.flag("insecure")?, pull })
+    Ok(Mirror { location, insecure: table.insecure, pull })
 }
 
 /// Refuses tables of one location that contradict each other about how it may be contacted: which
 /// of them counts would depend on the reference. They are compared by location, as one location may
 /// serve several prefixes.
-fn agree(registries: &[Registry]) -> Result<(), Fault> {
+fn agree(registries: &[Registry]) -> Result<(), String> {
     for (index, later) in registries.iter().enumerate() {
-        for earlier in &registries[..index] {
-            if earlier.place() != later.place() {
-                continue;
-            }
+        for earlier in registries[..index].iter().filter(|it| it.place() == later.place()) {
             let differing = [
                 ("insecure", earlier.insecure != later.insecure),
                 ("blocked", earlier.blocked != later.blocked),
             ];
             if let Some((key, _)) = differing.iter().find(|(_, differs)| *differs) {
                 let (name, key) = (quote(later.place()), quote(key));
-                let (first, line) = (earlier.line, later.line);
-                let why = format!(
-                    "tables of registry {name} in lines {first} and {line} differ in {key}"
-                );
-                return Err(Fault::new(line, why));
+                return Err(format!("tables of registry {name} differ in {key}"));
             }
         }
     }
@@ -172,11 +241,10 @@ fn agree(registries: &[Registry]) -> Result<(), Fault> {
 }
 
 /// Removes trailing slashes of a location or prefix, and refuses one with a scheme.
-fn trimmed(text: &Lined<String>) -> Result<String, Fault> {
-    let bare = text.value.trim_end_matches('/');
+fn trimmed(text: &str) -> Result<String, String> {
+    let bare = text.trim_end_matches('/');
     if bare.starts_with("http://") || bare.starts_with("https://") {
-        let why = format!("location {} must not have a scheme", quote(&text.value));
-        return Err(Fault::new(text.line, why));
+        return Err(format!("location {} must not have a scheme", quote(text)));
     }
     Ok(bare.to_owned())
 }

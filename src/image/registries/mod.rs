@@ -18,9 +18,6 @@ use crate::reference::{ImageRef, ReferenceError};
 mod alias;
 pub mod cluster;
 mod file;
-mod table;
-
-use table::Fault;
 
 /// The system's configuration file.
 pub const SYSTEM_FILE: &str = "/etc/containers/registries.conf";
@@ -66,7 +63,7 @@ impl Default for RegistriesPaths {
 pub enum RegistriesError {
     #[error(transparent)]
     Read(#[from] FileError),
-    /// A file is not valid TOML, or a setting in it is invalid; holds the file, the line and why.
+    /// A file is not valid TOML, or a setting in it is invalid; holds the file and why.
     #[error("invalid registries configuration {0}")]
     Invalid(String),
     /// A mirror's location and the rest of the reference do not form a reference; holds both and the
@@ -95,9 +92,8 @@ pub struct Registries {
 /// A `[[registry]]` entry after validation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Registry {
-    /// Path of its file, and the line it begins in.
+    /// Path of its file.
     path: PathBuf,
-    line: usize,
     /// Prefix of references it applies to; never matches when it is empty.
     prefix: String,
     /// The location to pull from; empty with a wildcard prefix, for the location in the reference.
@@ -152,9 +148,9 @@ impl Registries {
     /// Merges one file's text: its entries replace those of earlier files with the same prefix.
     /// Nothing from a file with an error is used.
     fn add(&mut self, path: &Path, text: &str) -> Result<(), RegistriesError> {
-        let registries = file::parse(text).map_err(|Fault { line, message }| {
+        let registries = file::parse(text).map_err(|why| {
             let file = quote(&path.display().to_string());
-            RegistriesError::Invalid(format!("{file}, line {line}: {message}"))
+            RegistriesError::Invalid(format!("{file}: {why}"))
         })?;
         for mut registry in registries {
             path.clone_into(&mut registry.path);
@@ -257,8 +253,8 @@ impl Registry {
         }
         rewritten.parse().map_err(|source| {
             let file = quote(&self.path.display().to_string());
-            let (from, to, line) = (quote(&reference), quote(&rewritten), self.line);
-            let what = format!("{from} to {to} for registries configuration {file}, line {line}");
+            let [from, to, of] = [&reference, &rewritten, &self.prefix].map(|it| quote(it));
+            let what = format!("{from} to {to} for registry {of} of configuration {file}");
             RegistriesError::Rewrite(what, Box::new(source))
         })
     }

@@ -468,8 +468,8 @@ async fn a_broken_configuration_stops_a_pull_before_any_request(#[case] by_diges
     assert_eq!(
         Chain(&err).to_string(),
         format!(
-            "invalid registries configuration \"{}\", line 4: tables of registry \"{registry}\" \
-             in lines 1 and 4 differ in \"insecure\"",
+            "invalid registries configuration \"{}\": tables of registry \"{registry}\" differ in \
+             \"insecure\"",
             file.display()
         )
     );
