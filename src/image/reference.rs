@@ -16,7 +16,7 @@ use olm_core::error::quote;
 use crate::digest::{Digest, DigestError};
 
 /// Longest repository name, registry included, in bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 /// A violation of the grammar that is not named.
 const GRAMMAR: Malformed = Malformed::Grammar(Cow::Borrowed("invalid reference format"));
 /// Longest tag, in bytes.
@@ -220,7 +220,7 @@ fn parse(text: &str) -> Result<ImageRef, Malformed> {
 }
 
 /// Splits `name:tag`; a colon before the last slash belongs to a port.
-pub(crate) fn split_tag(named: &str) -> (&str, Option<&str>) {
+fn split_tag(named: &str) -> (&str, Option<&str>) {
     let slash = named.rfind('/').map_or(0, |at| at + 1);
     match named[slash..].find(':') {
         Some(colon) => (&named[..slash + colon], Some(&named[slash + colon + 1..])),
@@ -269,7 +269,7 @@ fn is_registry(registry: &str) -> bool {
 }
 
 /// Returns whether a text is a host by name or IPv4 address, with or without a port.
-pub(crate) fn is_domain(text: &str) -> bool {
+fn is_domain(text: &str) -> bool {
     let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
     port.is_none_or(is_port) && host.split('.').all(is_host_label)
 }
@@ -284,7 +284,7 @@ fn is_host_label(label: &str) -> bool {
 }
 
 /// Path component: alphanumeric runs joined by `.`, `_`, `__` or dashes.
-pub(crate) fn is_component(component: &str) -> bool {
+fn is_component(component: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();
     let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return false };

@@ -1,8 +1,9 @@
 //! Parses and validates one configuration file, before anything of it is used.
 //!
 //! What containers/image refuses is refused here too, and nothing else, so that a file means the
-//! same to this program and to the node it is on. Where that loader ignores an entry, such as a
-//! second table with the same prefix, so does this one.
+//! same to this program and to the node it is on; only what is about names without a registry is not
+//! read, because nothing is pulled by one. Where that loader ignores an entry, such as a second
+//! table with the same prefix, so does this one.
 //!
 //! Source: containers-registries.conf(5), `containers/image` (`system_registries_v2.go`),
 //! `BurntSushi/toml` 1.6 (`decode.go`).
@@ -14,17 +15,12 @@ use olm_core::error::quote;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::alias;
 use super::{Mirror, PullFromMirror, Registry};
-use crate::reference::is_domain;
 
 /// The keys that count, at any depth.
-const KEYS: [&str; 16] = [
-    "additional-layer-store-auth-helper",
-    "aliases",
+const KEYS: [&str; 11] = [
     "block",
     "blocked",
-    "credential-helpers",
     "insecure",
     "location",
     "mirror",
@@ -34,26 +30,18 @@ const KEYS: [&str; 16] = [
     "registries",
     "registry",
     "search",
-    "short-name-mode",
-    "unqualified-search-registries",
 ];
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
+#[serde(default)]
 struct File {
     registry: Vec<RegistryTable>,
     registries: Version1,
-    unqualified_search_registries: Vec<String>,
-    short_name_mode: String,
-    credential_helpers: Vec<String>,
-    additional_layer_store_auth_helper: String,
-    /// Anything but a table counts as absent.
-    aliases: Option<Value>,
 }
 
 /// Lists of version 1; its tables without a list are unknown keys.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a table")]
 struct Version1 {
     search: List,
     insecure: List,
@@ -61,13 +49,13 @@ struct Version1 {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a table")]
 struct List {
     registries: Option<Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case", expecting = "a table")]
 struct RegistryTable {
     prefix: String,
     location: String,
@@ -80,7 +68,7 @@ struct RegistryTable {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
+#[serde(default, rename_all = "kebab-case", expecting = "a table")]
 struct MirrorTable {
     location: String,
     insecure: bool,
@@ -105,7 +93,6 @@ pub(super) fn parse(text: &str) -> Result<Vec<Registry>, String> {
             return Err(format!("table {} is of version 1, which is not supported", quote(&name)));
         }
     }
-    settings(&file)?;
     let tables = file.registry.into_iter();
     let mut registries = tables.map(registry).collect::<Result<Vec<_>, _>>()?;
     agree(&registries)?;
@@ -123,9 +110,7 @@ fn spelled(table: Table) -> Result<Table, String> {
     for (key, value) in table {
         let folded = fold(&key);
         let name = if KEYS.contains(&folded.as_str()) { folded } else { key.clone() };
-        // The keys of this table are names that the user chooses.
-        let value = if name == "aliases" { value } else { spelled_within(value)? };
-        if spelled.insert(name, value).is_some() {
+        if spelled.insert(name, spelled_within(value)?).is_some() {
             return Err(format!("key {} is there in two spellings", quote(&fold(&key))));
         }
     }
@@ -140,25 +125,6 @@ fn spelled_within(value: Value) -> Result<Value, String> {
         }
         other => other,
     })
-}
-
-/// Checks the keys that have no effect on pulling a full reference.
-fn settings(file: &File) -> Result<(), String> {
-    for host in &file.unqualified_search_registries {
-        if !is_domain(&trimmed(host)?) {
-            return Err(format!("unqualified-search-registries: {} is not a host", quote(host)));
-        }
-    }
-    let mode = &file.short_name_mode;
-    if !matches!(mode.as_str(), "" | "disabled" | "enforcing" | "permissive") {
-        let known = "is not one of disabled, enforcing, permissive";
-        return Err(format!("short-name-mode {} {known}", quote(mode)));
-    }
-    for (name, value) in file.aliases.iter().filter_map(Value::as_table).flatten() {
-        let value = value.as_str();
-        alias::check(name, value.ok_or_else(|| format!("alias {} is not a text", quote(name)))?)?;
-    }
-    Ok(())
 }
 
 fn registry(table: RegistryTable) -> Result<Registry, String> {

@@ -15,7 +15,6 @@ use olm_core::error::quote;
 use crate::folder::{self, FileError, present};
 use crate::reference::{ImageRef, ReferenceError};
 
-mod alias;
 pub mod cluster;
 mod file;
 
