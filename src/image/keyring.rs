@@ -7,8 +7,6 @@
 //!
 //! Source: deploying.md 3.1, 3.3.
 
-use std::fmt;
-
 use crate::auth::{Credential, Credentials};
 
 /// Sources of credentials, the first to be asked first.
@@ -24,26 +22,12 @@ pub struct Source {
     faults: Vec<String>,
 }
 
-/// The credential for an endpoint, with its origin.
+/// The credential for an endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) credential: Option<Credential>,
-    pub(crate) origin: Origin,
-}
-
-/// The origin of a credential, or why there is none; never the credential itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// This key of this document.
-    Key { key: String, document: String },
-    /// No source has a key.
-    Nowhere {
-        sources: usize,
-        /// Registry and repository of the endpoint.
-        name: String,
-        /// The faults of unusable sources.
-        faults: Vec<String>,
-    },
+    /// The key and the document it is from, or why there is none; never the credential itself.
+    pub(crate) origin: String,
 }
 
 impl Source {
@@ -97,38 +81,19 @@ impl Keyring {
     /// Chooses the credential for an endpoint.
     pub(crate) fn choose(&self, registry: &str, repository: &str) -> Choice {
         let mut sources = self.sources.iter();
-        match sources.find_map(|source| source.lookup(registry, repository)) {
-            Some((document, key, credential)) => Choice {
-                credential: Some(credential.clone()),
-                origin: Origin::Key { key: key.to_owned(), document: document.to_owned() },
-            },
-            None => Choice {
-                credential: None,
-                origin: Origin::Nowhere {
-                    sources: self.sources.len(),
-                    name: format!("{registry}/{repository}"),
-                    faults: self.sources.iter().flat_map(|it| &it.faults).cloned().collect(),
-                },
-            },
+        let found = sources.find_map(|source| source.lookup(registry, repository));
+        if let Some((document, key, credential)) = found {
+            let origin = format!("credential: key {key:?} of {document}");
+            return Choice { credential: Some(credential.clone()), origin };
         }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Key { key, document } => write!(f, "credential: key {key:?} of {document}"),
-            Self::Nowhere { sources, name, faults } => {
-                match sources {
-                    0 => f.write_str("no credential: no source is configured")?,
-                    1 => write!(f, "no credential: the only source has no key for {name}")?,
-                    _ => {
-                        write!(f, "no credential: none of {sources} sources has a key for {name}")?;
-                    }
-                }
-                faults.iter().try_for_each(|fault| write!(f, "; {fault}"))
-            }
-        }
+        let why = match self.sources.len() {
+            0 => "no source is configured".to_owned(),
+            1 => format!("the only source has no key for {registry}/{repository}"),
+            count => format!("none of {count} sources has a key for {registry}/{repository}"),
+        };
+        let faults = self.sources.iter().flat_map(|source| &source.faults).cloned();
+        let said: Vec<String> = [why].into_iter().chain(faults).collect();
+        Choice { credential: None, origin: format!("no credential: {}", said.join("; ")) }
     }
 }
 
@@ -176,7 +141,7 @@ mod tests {
     ) {
         let choice = keyring(sources).choose("h.io", "team/x");
         let want = format!("credential: key \"{key}\" of {document}");
-        assert_eq!(choice.origin.to_string(), want);
+        assert_eq!(choice.origin, want);
         match choice.credential {
             Some(Credential::Basic { username, .. }) => assert_eq!(username, document),
             other => panic!("{other:?}"),
@@ -189,7 +154,7 @@ mod tests {
         let said = |keyring: &Keyring| {
             let choice = keyring.choose("h.io", "team/x");
             assert_eq!(choice.credential, None);
-            choice.origin.to_string()
+            choice.origin
         };
         let none = Keyring::default();
         assert_eq!(said(&none), "no credential: no source is configured");
@@ -217,7 +182,7 @@ mod tests {
     fn another_source_comes_before_all() {
         let keyring = keyring(&["a: h.io/team/x"]).after(source("first: h.io"));
         let choice = keyring.choose("h.io", "team/x");
-        assert_eq!(choice.origin.to_string(), "credential: key \"h.io\" of first");
+        assert_eq!(choice.origin, "credential: key \"h.io\" of first");
     }
 
     // deploying.md P22

@@ -8,7 +8,7 @@ use olm_core::error::quote;
 
 use super::error::RequestError;
 use super::request::{host, url};
-use crate::keyring::{Choice, Origin};
+use crate::keyring::Choice;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
@@ -64,10 +64,10 @@ impl Access {
 
     fn refused(&self, error: &RequestError) -> Option<String> {
         let RequestError::Answer { status, .. } = error else { return None };
-        let origin = &self.choice.origin;
-        match (status, origin) {
-            (401, _) | (403, Origin::Nowhere { .. }) => Some(origin.to_string()),
-            (403, Origin::Key { .. }) => Some(format!("{origin}, which may not pull this")),
+        let Choice { credential, origin } = &self.choice;
+        match (status, credential) {
+            (401, _) | (403, None) => Some(origin.clone()),
+            (403, Some(_)) => Some(format!("{origin}, which may not pull this")),
             (429, _) => Some(format!("the limit of requests is reached; {origin}")),
             _ => None,
         }
