@@ -119,8 +119,8 @@ fn what_takes_long_shows_how_far_it_is() {
         .unwrap();
     let slow = begun(&server);
     let shown = terminal.stdout.as_mut().unwrap();
-    let bar = until(shown, " left");
-    assert!(bar.contains("reading http://") && bar.contains(" of "), "{bar}");
+    let line = until(shown, " MB");
+    assert!(line.contains("reading http://") && line.contains(" of "), "{line}");
     ended(slow);
     assert!(terminal.wait().unwrap().success());
 
