@@ -1,8 +1,8 @@
 //! Authorization of the metrics: the API server authenticates the token and reviews the rights of
 //! its user.
 //!
-//! Verdicts are kept for a while, so that a scraper costs two questions and not two a scrape. Times
-//! and texts are those of controller-runtime (`pkg/metrics/filters`). Source: deploying.md 5.1.
+//! Verdicts are kept for a while, so that a scraper costs two questions a minute and not two a
+//! scrape. Texts are those of controller-runtime (`pkg/metrics/filters`). Source: deploying.md 5.1.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};
@@ -29,10 +29,8 @@ use crate::cluster::{Failure, ended_after};
 use crate::recent::Recent;
 use crate::telemetry::Metrics;
 
-/// The time for which the user of a token is cached.
-const KNOWN: Duration = Duration::from_mins(1);
 /// The time for which a permission is cached.
-const ALLOWED: Duration = Duration::from_mins(5);
+const ALLOWED: Duration = Duration::from_mins(1);
 /// The time for which a refusal is cached, including that of a token.
 const REFUSED: Duration = Duration::from_secs(30);
 /// Verdicts of one kind that are kept.
@@ -41,9 +39,6 @@ const ROOM: usize = 1024;
 const AT_ONCE: usize = 4;
 /// The time limit of a review.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The most attempts of a failing review, and the pauses between them.
-const TRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 type Hashed = [u8; 32];
 
@@ -66,12 +61,10 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
 pub struct Reviewer {
     client: Client,
     metrics: Metrics,
-    /// Owners of tokens.
-    owners: Cache<Hashed, UserInfo>,
-    /// Tokens of nobody: apart, so that a flood of them takes the place of no other.
-    bad: Cache<Hashed, ()>,
+    /// Tokens with their paths.
     allowed: Cache<Hashed, ()>,
-    denied: Cache<Hashed, ()>,
+    /// Apart, so that a flood of tokens of nobody takes the place of no other.
+    refused: Cache<Hashed, Refusal>,
     /// Held while the API server is asked. A token has one of them, so that many scrapes at once
     /// ask once.
     asking: [tokio::sync::Mutex<()>; AT_ONCE],
@@ -83,10 +76,6 @@ fn unauthorized() -> Refusal {
     (StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())
 }
 
-fn failed(text: String) -> Refusal {
-    (StatusCode::INTERNAL_SERVER_ERROR, text)
-}
-
 /// A question has no answer.
 #[derive(Debug, thiserror::Error)]
 enum ReviewError {
@@ -96,38 +85,54 @@ enum ReviewError {
     Check(String),
 }
 
-impl ReviewError {
-    /// Returns whether the same question would fail again.
-    fn is_final(&self) -> bool {
-        matches!(self, Self::Request(Failure::Api(error)) if matches!(error.code(), 400..429))
-    }
-}
-
 impl Reviewer {
     /// Returns who asks with the rights of `client`.
     pub fn new(client: Client, metrics: Metrics) -> Self {
         Self {
             client,
             metrics,
-            owners: Cache::default(),
-            bad: Cache::default(),
             allowed: Cache::default(),
-            denied: Cache::default(),
+            refused: Cache::default(),
             asking: Default::default(),
         }
     }
 
     async fn check(&self, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
         let token = bearer(headers).ok_or_else(unauthorized)?;
-        let hashed: Hashed = Sha256::digest(token).into();
-        let user = if let Some(user) = self.owners.get(&hashed, Instant::now()) {
-            user
-        } else {
-            let _turn = self.turn(hashed).await;
-            self.owner(token, hashed).await?
-        };
+        let asked: Hashed = Sha256::digest(format!("{path}\n{token}")).into();
+        if let Some(verdict) = self.kept(&asked) {
+            return verdict;
+        }
+        let _turn = self.asking[usize::from(asked[0]) % AT_ONCE].lock().await;
+        // Another request may have asked meanwhile.
+        if let Some(verdict) = self.kept(&asked) {
+            return verdict;
+        }
+        let verdict = self.review(token, path).await;
+        let now = Instant::now();
+        match &verdict {
+            Ok(()) => self.allowed.keep(asked, (), now + ALLOWED),
+            Err((StatusCode::INTERNAL_SERVER_ERROR, _)) => {}
+            Err(refusal) => self.refused.keep(asked, refusal.clone(), now + REFUSED),
+        }
+        verdict
+    }
+
+    fn kept(&self, asked: &Hashed) -> Option<Result<(), Refusal>> {
+        let now = Instant::now();
+        let allowed = self.allowed.get(asked, now).map(Ok);
+        allowed.or_else(|| self.refused.get(asked, now).map(Err))
+    }
+
+    /// Asks whose token it is, and whether they may get the path.
+    async fn review(&self, token: &str, path: &str) -> Result<(), Refusal> {
+        let user = self.whose(token).await.map_err(|error| {
+            tracing::warn!(error = %Chain(&error), "the user of this token is not known");
+            (StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed".to_owned())
+        })?;
+        let user = user.ok_or_else(unauthorized)?;
         let name = user.username.clone().unwrap_or_default();
-        let question = SubjectAccessReviewSpec {
+        let spec = SubjectAccessReviewSpec {
             user: user.username,
             uid: user.uid,
             groups: user.groups,
@@ -138,57 +143,16 @@ impl Reviewer {
             }),
             ..SubjectAccessReviewSpec::default()
         };
-        let text = serde_json::to_vec(&question).unwrap_or_default();
-        let hashed: Hashed = Sha256::digest(text).into();
-        if self.allowed.get(&hashed, Instant::now()).is_some() {
-            return Ok(());
-        }
-        let _turn = self.turn(hashed).await;
-        match self.may(question, hashed).await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                Err((StatusCode::FORBIDDEN, format!("Authorization denied for user {name}")))
-            }
+        let question = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        match self.ask(&question).await {
+            Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => Ok(()),
+            Ok(_) => Err((StatusCode::FORBIDDEN, format!("Authorization denied for user {name}"))),
             Err(error) => {
                 tracing::warn!(user = name, error = %Chain(&error), "whether the user may read metrics is not known");
-                Err(failed(format!("Authorization for user {name} failed")))
+                let text = format!("Authorization for user {name} failed");
+                Err((StatusCode::INTERNAL_SERVER_ERROR, text))
             }
         }
-    }
-
-    async fn turn(&self, hashed: Hashed) -> tokio::sync::MutexGuard<'_, ()> {
-        self.asking[usize::from(hashed[0]) % AT_ONCE].lock().await
-    }
-
-    /// Returns whose token it is. Another request may have asked meanwhile.
-    async fn owner(&self, token: &str, hashed: Hashed) -> Result<UserInfo, Refusal> {
-        let now = Instant::now();
-        if self.bad.get(&hashed, now).is_some() {
-            return Err(unauthorized());
-        }
-        if let Some(user) = self.owners.get(&hashed, now) {
-            return Ok(user);
-        }
-        let mut pause = FIRST_PAUSE;
-        for tried in 1.. {
-            match self.whose(token).await {
-                Ok(Some(user)) => {
-                    self.owners.keep(hashed, user.clone(), Instant::now() + KNOWN);
-                    return Ok(user);
-                }
-                Ok(None) => break,
-                Err(error) if tried == TRIES || error.is_final() => {
-                    tracing::warn!(error = %Chain(&error), "the user of this token is not known");
-                    return Err(failed("Authentication failed".to_owned()));
-                }
-                Err(_) => {
-                    tokio::time::sleep(pause).await;
-                    pause = pause * 3 / 2;
-                }
-            }
-        }
-        self.bad.keep(hashed, (), Instant::now() + REFUSED);
-        Err(unauthorized())
     }
 
     async fn whose(&self, token: &str) -> Result<Option<UserInfo>, ReviewError> {
@@ -207,29 +171,6 @@ impl Reviewer {
             }
             _ => Ok(None),
         }
-    }
-
-    async fn may(
-        &self,
-        question: SubjectAccessReviewSpec,
-        hashed: Hashed,
-    ) -> Result<bool, ReviewError> {
-        let now = Instant::now();
-        if self.denied.get(&hashed, now).is_some() {
-            return Ok(false);
-        }
-        if self.allowed.get(&hashed, now).is_some() {
-            return Ok(true);
-        }
-        let question = SubjectAccessReview { spec: question, ..SubjectAccessReview::default() };
-        let status = self.ask(&question).await?.status.unwrap_or_default();
-        let now = Instant::now();
-        if status.allowed {
-            self.allowed.keep(hashed, (), now + ALLOWED);
-        } else {
-            self.denied.keep(hashed, (), now + REFUSED);
-        }
-        Ok(status.allowed)
     }
 
     async fn ask<K>(&self, question: &K) -> Result<K, ReviewError>
