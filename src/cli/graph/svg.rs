@@ -2,7 +2,6 @@
 //! nodes of a channel stand below one another, the heads on top; an edge to the next one is a straight
 //! line, any other an arc beside them, the wider the more nodes it passes.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use olm_core::explain::EdgeKind;
@@ -117,32 +116,22 @@ fn draw(graph: &Graph, about: &str, first: &str, links: Option<&str>) -> String 
     text
 }
 
-/// Places each channel as high up as there is room; also returns the lower end of the lowest one.
+/// Places the channels side by side, in rows as wide as a page; also returns the lower end of the
+/// last one.
 fn arrange(graph: &Graph, top: i64) -> (Vec<Panel<'_>>, i64) {
-    // Left edge of each column, and the height to which it is filled; each reaches to the next one.
-    let mut columns = BTreeMap::from([(MARGIN, top)]);
-    let (mut panels, mut bottom) = (Vec::new(), top);
+    let (mut left, mut top, mut bottom) = (MARGIN, top, top);
+    let mut panels = Vec::new();
     for lane in &graph.channels {
         let mut panel = Panel::new(lane);
-        let room = panel.width + MARGIN;
-        let fits = |left: &&i64| **left == MARGIN || **left + panel.width <= PAGE;
-        let lefts = columns.keys().filter(fits);
-        let place = lefts.map(|left| (taken(&columns, *left, room), *left)).min();
-        (panel.top, panel.left) = place.unwrap_or((top, MARGIN));
-        let right = panel.left + room;
-        let after = columns.range(..=right).next_back().map_or(top, |(_, taken)| *taken);
-        columns.retain(|left, _| *left < panel.left || *left >= right);
-        columns.insert(panel.left, panel.top + panel.height + MARGIN);
-        columns.entry(right).or_insert(after);
-        bottom = bottom.max(panel.top + panel.height);
+        if left > MARGIN && left + panel.width > PAGE {
+            (left, top) = (MARGIN, bottom + MARGIN);
+        }
+        (panel.left, panel.top) = (left, top);
+        left += panel.width + MARGIN;
+        bottom = bottom.max(top + panel.height);
         panels.push(panel);
     }
     (panels, bottom)
-}
-
-/// Returns the height to which the columns from `left` on are filled, within `width`.
-fn taken(columns: &BTreeMap<i64, i64>, left: i64, width: i64) -> i64 {
-    columns.range(left..left + width).map(|(_, taken)| *taken).max().unwrap_or_default()
 }
 
 impl<'a> Panel<'a> {
