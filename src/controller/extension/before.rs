@@ -1,5 +1,7 @@
 //! Installations of earlier upstream versions: releases of Helm, and revisions of v1.6 to v1.8.
 
+use std::sync::OnceLock;
+
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ListParams};
@@ -56,10 +58,10 @@ pub struct Before {
     pub(super) earlier: EarlierRevisions,
 }
 
-/// Whether there were revisions of upstream v1.6 to v1.8 when this process first looked. Nobody makes
-/// new ones while it leads.
+/// Set once this process has found no revisions of upstream v1.6 to v1.8. Nobody makes new ones while it
+/// leads.
 #[derive(Debug, Default)]
-pub(super) struct EarlierRevisions(OnceCell<bool>);
+pub(super) struct EarlierRevisions(OnceLock<()>);
 
 impl EarlierRevisions {
     /// Returns those that an extension owns.
@@ -68,27 +70,29 @@ impl EarlierRevisions {
         client: &Client,
         extension: &ClusterExtension,
     ) -> Result<Vec<ObjectMeta>, RequestError> {
-        let are = self.0.get_or_try_init(|| async {
-            Ok::<bool, RequestError>(!list_earlier(client).await?.is_empty())
-        });
-        if !*are.await? {
+        if self.0.get().is_some() {
             return Ok(Vec::new());
         }
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", EARLIER_KIND));
+        let earlier = Api::<DynamicObject>::all_with(client.clone(), &kind);
+        let found = match earlier.list_metadata(&ListParams::default()).await {
+            Ok(list) => list.items,
+            // The kind is not there.
+            Err(error) if code(&error) == 404 => Vec::new(),
+            // The right is warned of at start and must not stop an install. That there are none is not
+            // known: an API server that has just started refuses everything for a moment.
+            Err(error) if code(&error) == 403 => return Ok(Vec::new()),
+            Err(error) => {
+                return Err(RequestError::doing("listing revisions of an earlier release")(error));
+            }
+        };
+        if found.is_empty() {
+            self.0.get_or_init(|| ());
+        }
         let uid = extension.uid().unwrap_or_default();
-        let mut owned = list_earlier(client).await?;
+        let mut owned: Vec<_> = found.into_iter().map(|one| one.metadata).collect();
         owned.retain(|one| one.owner_references.iter().flatten().any(|owner| owner.uid == uid));
         Ok(owned)
-    }
-}
-
-async fn list_earlier(client: &Client) -> Result<Vec<ObjectMeta>, RequestError> {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", EARLIER_KIND));
-    let earlier = Api::<DynamicObject>::all_with(client.clone(), &kind);
-    match earlier.list_metadata(&ListParams::default()).await {
-        Ok(list) => Ok(list.items.into_iter().map(|one| one.metadata).collect()),
-        // The kind is not there; or the right, which is warned of at start and must not stop an install.
-        Err(error) if matches!(code(&error), 403 | 404) => Ok(Vec::new()),
-        Err(error) => Err(RequestError::doing("listing revisions of an earlier release")(error)),
     }
 }
 
@@ -144,6 +148,39 @@ impl HelmReleases {
     pub(super) fn forget(&self, name: &str) {
         if let Some(listed) = self.0.get() {
             listed.put(name, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use olm_api::ClusterExtensionSpec;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::answering::{answering, refusal};
+
+    // applying.md 2.3: an API server that has just started refuses everything for a moment
+    #[tokio::test]
+    async fn a_refusal_does_not_say_that_there_are_no_earlier_revisions() {
+        let asked = AtomicUsize::new(0);
+        let client = answering(move |_| {
+            let one = json!({"metadata": {"name": "e-1", "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ClusterExtension", "name": "e", "uid": "x"}]}});
+            match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => refusal(403),
+                1 => (200, json!({"metadata": {}, "items": [one]})),
+                2 => refusal(404),
+                _ => panic!("that there are none is remembered"),
+            }
+        });
+        let mut extension = ClusterExtension::new("e", ClusterExtensionSpec::default());
+        extension.metadata.uid = Some("x".to_owned());
+        let earlier = EarlierRevisions::default();
+        for want in [0, 1, 0, 0] {
+            assert_eq!(earlier.of(&client, &extension).await.unwrap().len(), want);
         }
     }
 }
