@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use olm_api::ClusterObjectSet;
 use olm_api::keys::{finalizer, label, manager};
+use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_cluster::{Content, ResolvedObject, ResolvedPhase, read_secrets, resolve};
 use olm_core::annotations::{is_paused, paused};
 use olm_core::error::Chain;
@@ -399,15 +399,15 @@ pub(super) async fn watch(
     ctx.watches.ensure(&set.name_any(), account, client, &selector, targets);
 }
 
-/// Retires a revision that a later one has replaced.
-pub(super) async fn archive(ctx: &Context, set: &ClusterObjectSet) -> Result<(), ObjectSetError> {
-    let api = Api::<ClusterObjectSet>::all(ctx.client.clone());
-    let patch = json!({"spec": {"lifecycleState": "Archived"}});
+/// Retires a revision that a later one has replaced, and no other that has got its name since.
+pub(super) async fn archive(client: &Client, set: &ClusterObjectSet) -> Result<(), RequestError> {
+    let api = Api::<ClusterObjectSet>::all(client.clone());
+    let patch = json!({"metadata": {"uid": set.uid()}, "spec": {"lifecycleState": LifecycleState::Archived}});
     let params = PatchParams::apply(manager::OPERATOR_CONTROLLER);
     let answer = api.patch(&set.name_any(), &params, &Patch::Merge(patch)).await;
     match answer {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(err) => Err(RequestError::doing("archiving previous revision")(err).into()),
+        Err(err) => Err(RequestError::doing("archiving previous revision")(err)),
         Ok(_) => {
             tracing::info!(revision = set.name_any(), "previous revision archived");
             Ok(())
@@ -472,9 +472,13 @@ fn owners(siblings: &[ClusterObjectSet], extension: &ExtensionState) -> Vec<Sibl
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use rstest::rstest;
+    use serde_json::Value;
 
     use super::*;
+    use crate::cluster::answering::answering;
 
     // applying.md 1.3
     #[rstest]
@@ -495,5 +499,21 @@ mod tests {
         let found = hindrance(&set, None, Some(fault)).unwrap();
         assert_eq!((found.status, found.message.as_str()), (want, "Object d: pod p: x"));
         assert_eq!(hindrance(&set, None, None), None);
+    }
+
+    // applying.md 3.5: a revision that was made since under the same name is not replaced
+    #[tokio::test]
+    async fn a_revision_is_archived_as_the_one_that_was_seen() {
+        let mut set = ClusterObjectSet::default();
+        (set.metadata.name, set.metadata.uid) = (Some("e-1".to_owned()), Some("u".to_owned()));
+        let sent = Arc::new(Mutex::new(Value::Null));
+        let (noted, found) = (Arc::clone(&sent), json!(set));
+        let client = answering(move |request| {
+            noted.lock().unwrap().clone_from(request.body());
+            (200, found.clone())
+        });
+        archive(&client, &set).await.unwrap();
+        let want = json!({"metadata": {"uid": "u"}, "spec": {"lifecycleState": "Archived"}});
+        assert_eq!(*sent.lock().unwrap(), want);
     }
 }

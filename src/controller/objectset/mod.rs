@@ -187,7 +187,7 @@ async fn conclude(ctx: &Context, ended: Ended) -> Result<Option<Duration>, Objec
     let replaces = !settled.replaced.is_empty()
         && ctx.read_again(&set).await?.is_some_and(|live| has_succeeded(&live));
     for replaced in settled.replaced.iter().filter(|_| replaces) {
-        enact::archive(ctx, replaced).await?;
+        enact::archive(&ctx.client, replaced).await?;
     }
     if let Some(account) = &settled.applied_by {
         ctx.note_settled(&set, account).await;
