@@ -18,7 +18,7 @@ use olm_core::uninstall::UninstallPolicy;
 
 use super::before::{TakeOverError, of_release};
 use super::{Attempt, Context};
-use crate::cluster::{RequestError, code};
+use crate::cluster::{RequestError, delete_as_read};
 use crate::live::live_metadata;
 use crate::revision::controlled_crds;
 
@@ -132,13 +132,8 @@ impl Attempt<'_> {
         // The other chunks are owned by the index.
         let found = secrets.list_metadata(&of_release(&name)).await;
         for index in found.map_err(RequestError::doing("listing a Helm release"))?.items {
-            let params = DeleteParams::background();
-            match secrets.delete(&index.name_any(), &params).await {
-                Err(error) if code(&error) != 404 => {
-                    return Err(RequestError::doing("removing a Helm release")(error).into());
-                }
-                Ok(_) | Err(_) => {}
-            }
+            let deleted = delete_as_read(&secrets, &index, DeleteParams::background(), false).await;
+            deleted.map_err(RequestError::doing("removing a Helm release"))?;
         }
         ctx.before.helm.forget(&name);
         tracing::info!("Helm release removed");
