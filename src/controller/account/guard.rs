@@ -177,15 +177,8 @@ impl Guard {
     }
 
     async fn look(&self) -> Result<BTreeMap<Policy, bool>, kube::Error> {
-        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(self.client.clone())
-            .list(&ListParams::default())
-            .await;
-        let bindings = match bindings {
-            Ok(found) => found.items,
-            // Before Kubernetes 1.30 there is no such kind.
-            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(self.client.clone());
+        let bindings = bindings.list(&ListParams::default()).await?.items;
         let policies = Api::<ValidatingAdmissionPolicy>::all(self.client.clone());
         let mut found = BTreeMap::new();
         for policy in self.looked_for() {
