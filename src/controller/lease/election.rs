@@ -9,9 +9,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-
-use super::record::Spec;
 
 /// The time for which others respect our record.
 const DURATION: i32 = 137;
@@ -65,7 +64,7 @@ pub(super) struct Election {
     /// The position of this candidate among all, from 0 to 1.
     spread: f64,
     /// The record, if the Lease was there at the last look.
-    seen: Option<Spec>,
+    seen: Option<LeaseSpec>,
     /// Whether the Lease must be read before anything else.
     stale: bool,
     looked: Moment,
@@ -79,7 +78,7 @@ pub(super) struct Election {
 #[derive(Debug)]
 struct Lead {
     /// The record as it was written.
-    spec: Spec,
+    spec: LeaseSpec,
     /// The time of the last successful write.
     renewed: Moment,
 }
@@ -98,7 +97,7 @@ impl Election {
                     return Step::Lost(Loss::Unrenewed);
                 }
                 if let Some(spec) = self.seen.as_ref().filter(|spec| !self.is_ours(spec)) {
-                    return Step::Lost(Loss::Taken(spec.holder().unwrap_or_default().to_owned()));
+                    return Step::Lost(Loss::Taken(holder(spec).unwrap_or_default().to_owned()));
                 }
                 // Without a Lease, or with a record that somebody changed, others soon take it.
                 let stands = self.seen.as_ref() == Some(&lead.spec);
@@ -127,7 +126,7 @@ impl Election {
     }
 
     /// Notes what was read: the record, or that there is no Lease.
-    pub(super) fn look(&mut self, found: Option<Spec>, now: Moment) {
+    pub(super) fn look(&mut self, found: Option<LeaseSpec>, now: Moment) {
         let first = self.looked.is_zero();
         self.stale = false;
         self.looked = now;
@@ -136,18 +135,18 @@ impl Election {
         }
         self.free = match &found {
             Some(spec) if self.is_ours(spec) => now,
-            Some(spec) if spec.holder().is_some() => {
-                now + spec.duration() + AFTER_EXPIRY.mul_f64(self.spread)
+            Some(spec) if holder(spec).is_some() => {
+                now + duration(spec) + AFTER_EXPIRY.mul_f64(self.spread)
             }
             // The holder of a Lease that was deleted puts it back; until then it counts as before.
-            None if self.seen.as_ref().is_some_and(|it| it.holder().is_some()) => self.free,
+            None if self.seen.as_ref().is_some_and(|it| holder(it).is_some()) => self.free,
             Some(_) | None => now + AFTER_RELEASE.mul_f64(self.spread),
         };
         self.seen = found;
     }
 
     /// Returns the record to be written at the time `time` of the wall clock.
-    pub(super) fn record(&self, time: Timestamp) -> Spec {
+    pub(super) fn record(&self, time: Timestamp) -> LeaseSpec {
         let time = MicroTime(time);
         let led = self.lead.as_ref().map(|lead| &lead.spec);
         let mut spec = self.seen.as_ref().or(led).cloned().unwrap_or_default();
@@ -167,7 +166,7 @@ impl Election {
     }
 
     /// Returns the record that gives the Lease up.
-    pub(super) fn released(&self, time: Timestamp) -> Option<Spec> {
+    pub(super) fn released(&self, time: Timestamp) -> Option<LeaseSpec> {
         self.lead.as_ref()?;
         let mut spec = self.seen.clone().filter(|spec| self.is_ours(spec))?;
         spec.holder_identity = Some(String::new());
@@ -178,7 +177,7 @@ impl Election {
     }
 
     /// Notes that the record was written by a request sent at `sent`.
-    pub(super) fn written(&mut self, spec: Spec, sent: Moment, now: Moment) {
+    pub(super) fn written(&mut self, spec: LeaseSpec, sent: Moment, now: Moment) {
         self.seen = Some(spec.clone());
         self.stale = false;
         self.looked = now;
@@ -197,7 +196,7 @@ impl Election {
     }
 
     pub(super) fn holder(&self) -> Option<&str> {
-        self.seen.as_ref().and_then(Spec::holder)
+        self.seen.as_ref().and_then(holder)
     }
 
     /// Returns until when this process leads, if it does.
@@ -205,7 +204,18 @@ impl Election {
         self.lead.as_ref().map(|lead| lead.renewed + DEADLINE)
     }
 
-    fn is_ours(&self, spec: &Spec) -> bool {
-        spec.holder() == Some(&self.identity)
+    fn is_ours(&self, spec: &LeaseSpec) -> bool {
+        holder(spec) == Some(&self.identity)
     }
+}
+
+/// Returns the holder of a Lease, if there is one; it may be an empty name.
+fn holder(spec: &LeaseSpec) -> Option<&str> {
+    spec.holder_identity.as_deref().filter(|name| !name.is_empty())
+}
+
+/// Returns for how long a Lease is held unless its holder writes again.
+fn duration(spec: &LeaseSpec) -> Duration {
+    let seconds = spec.lease_duration_seconds.unwrap_or_default();
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }

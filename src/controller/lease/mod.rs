@@ -9,7 +9,6 @@
 //! request of its own; the watch only hints. Source: deploying.md 4.1.
 
 mod election;
-mod record;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +19,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::api::ObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
 use olm_core::error::Chain;
@@ -29,7 +30,6 @@ use crate::cluster::{self, ApiError, Failure};
 use crate::telemetry::Metrics;
 use crate::term::{self, Term};
 use election::{Election, Step};
-use record::{Lease, Spec};
 
 pub use election::Loss;
 
@@ -167,7 +167,7 @@ impl Elector {
         let now = term::uptime();
         match answer {
             Ok(found) => {
-                let spec = found.as_ref().map(|lease| lease.spec.clone());
+                let spec = found.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
                 self.know(found);
                 self.election.look(spec, now);
                 self.tell();
@@ -184,7 +184,8 @@ impl Elector {
         match answer {
             Ok(lease) => {
                 let first = self.election.end().is_none();
-                self.election.written(lease.spec.clone(), sent, now);
+                let spec = lease.spec.clone().unwrap_or_default();
+                self.election.written(spec, sent, now);
                 self.know(Some(lease));
                 self.term.extend(sent + election::DEADLINE);
                 self.metrics.renewed(&self.candidacy.name);
@@ -204,15 +205,16 @@ impl Elector {
     }
 
     /// Creates the Lease, or replaces the version that is known.
-    async fn put(&self, spec: Spec) -> Result<Lease, Failure> {
+    async fn put(&self, spec: LeaseSpec) -> Result<Lease, Failure> {
         let params = cluster::as_manager(self.candidacy.manager);
         let name = &self.candidacy.name;
         if let Some(known) = &self.known {
             let mut lease = known.clone();
-            lease.spec = spec;
+            lease.spec = Some(spec);
             return self.within(self.api.replace(name, &params, &lease)).await;
         }
-        let lease = Lease::new(name, spec);
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let lease = Lease { metadata, spec: Some(spec) };
         self.within(self.api.create(&params, &lease)).await
     }
 
