@@ -20,7 +20,7 @@ use olm_core::revision::Account;
 use crate::cluster::{ApiError, MAX_RIGHTS_DELAY, retry_after};
 
 pub use guard::{Guard, GuardError};
-pub use review::{Known, held};
+pub use review::held;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 

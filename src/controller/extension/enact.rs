@@ -31,7 +31,6 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::content::BundleContent;
 use super::error::{ContentError, ExtensionError};
-use crate::account::Known;
 use crate::backoff::jittered;
 use crate::pull_secrets::Offered;
 use crate::revision::newest;
@@ -93,8 +92,6 @@ pub(super) struct RevisionPlan<'a> {
     pub(super) desired: Desired,
     pub(super) certificates: Certificates,
     pub(super) requests: &'a [CertificateRequest],
-    /// The rights of the account, as far as they are known already.
-    pub(super) rights: Known,
 }
 
 impl Attempt<'_> {
@@ -131,9 +128,7 @@ impl Attempt<'_> {
                 return Ok(enacted);
             }
         }
-        let (content, rights) =
-            tokio::join!(self.content(target, &resolved), self.begin_review(newest),);
-        let (held, certificates) = match content {
+        let (held, certificates) = match self.content(target, &resolved).await {
             Ok(both) => both,
             Err(error) if newest.is_some() && error.is_of_registry() => {
                 return Ok(Enacted::without_image(&error));
@@ -150,7 +145,6 @@ impl Attempt<'_> {
             desired: self.desired(target, &resolved, &held.content),
             requests: &requests,
             certificates,
-            rights,
         };
         let made = self.write(plan).await.map_err(failed)?;
         // What is restored below waits for a turn of its own.
@@ -264,7 +258,6 @@ impl Attempt<'_> {
             mut desired,
             certificates,
             requests,
-            rights,
         } = plan;
         let provider = certificates.provider();
         let source = provider.as_ref().map(|provider| provider.source.to_string());
@@ -282,7 +275,7 @@ impl Attempt<'_> {
         let secrets: Vec<Object> = secrets.chain(copies).collect();
         let (takes_approval, permissions, live, leaving) = tokio::join!(
             self.takes_approval((policy, target), (&desired, change)),
-            self.judge_permissions((&desired, change), secrets, rights),
+            self.judge_permissions((&desired, change), secrets),
             self.live_crds(&desired, change),
             self.leaving_crds(&desired, change),
         );

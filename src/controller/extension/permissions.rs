@@ -4,8 +4,8 @@
 //! for this generation was lost, with the process or with a status that somebody else wrote first.
 
 use kube::ResourceExt as _;
+use olm_api::LifecycleState;
 use olm_api::conditions::{status, types};
-use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::extension::StepRights;
 use olm_core::extension::holds::{Judgement, RbacPreflight};
 use olm_core::object::Object;
@@ -14,29 +14,16 @@ use olm_core::revision::{Change, Desired, OPTIONAL_GROUPS};
 use olm_core::settings::MissingOptionalKinds;
 
 use super::Attempt;
-use crate::account::{Known, review};
+use crate::account::review;
 use crate::rbac_watch::{Interest, Waiter};
 
 impl Attempt<'_> {
-    /// Asks what the account may do where a bundle goes that is not there yet, while it is pulled. What
-    /// it lacks then is asked for again.
-    pub(super) async fn begin_review(&self, newest: Option<&ClusterObjectSet>) -> Known {
-        match (newest, self.ctx.settings.rbac_preflight) {
-            (None, RbacPreflight::Enforce | RbacPreflight::Report) => {
-                let namespace = &self.extension.spec.namespace;
-                review::begin(&self.ctx.client, self.account, namespace).await
-            }
-            (Some(_), _) | (None, RbacPreflight::Off) => Known::default(),
-        }
-    }
-
     /// Judges whether the account may write a revision with the `secrets` beside it, keep it and remove
     /// what leaves; `None` where that is not to be known. Has the extension woken as long as rights are missing.
     pub(super) async fn judge_permissions(
         &self,
         (desired, change): (&Desired, Change),
         secrets: Vec<Object>,
-        known: Known,
     ) -> Option<Judgement> {
         let ctx = self.ctx;
         let asked = match ctx.settings.rbac_preflight {
@@ -52,7 +39,7 @@ impl Attempt<'_> {
         let step = StepRights::of(self.extension, desired, secrets, &present);
         let unserved = self.unserved().await;
         let missing = |held: &Held<'_>| step.missing(&unserved, held);
-        let judgement = review::judge(&ctx.client, self.account, known, missing).await;
+        let judgement = review::judge(&ctx.client, self.account, missing).await;
         let waiter = Waiter::Extension(self.extension.object.name_any());
         if judgement.missing.is_empty() {
             ctx.rbac.forget(&waiter);

@@ -15,7 +15,6 @@ use super::Attempt;
 use super::certificates::Certificates;
 use super::enact::{Enacted, RevisionPlan};
 use super::error::{ContentError, ExtensionError};
-use crate::account::Known;
 
 impl Attempt<'_> {
     /// Makes the revision that goes back, if it is not there.
@@ -65,7 +64,6 @@ impl Attempt<'_> {
             desired: desired(self.extension, self.account, source),
             requests: &requests,
             certificates,
-            rights: Known::default(),
         };
         let made = self.write(plan).await.map_err(failed)?;
         Ok(told(Box::pin(self.made(made)).await))

@@ -41,9 +41,7 @@ const NOWHERE: &str = "-";
 
 /// The known rights of an account.
 #[derive(Default)]
-pub struct Known {
-    /// The namespaces that were queried.
-    places: BTreeSet<String>,
+struct Known {
     rights: Permissions,
     roles: BTreeMap<RoleKey, Option<Vec<PolicyRule>>>,
     errors: BTreeSet<String>,
@@ -80,26 +78,19 @@ impl Known {
     }
 }
 
-/// Asks what the account holds in a namespace, ahead of a judgement.
-pub async fn begin(client: &Client, account: &Account, namespace: &str) -> Known {
-    rules(client, account, Known::default(), [namespace].into_iter()).await
-}
-
-/// Judges an account: `missing` says what it lacks, given what it holds, which may be `known` in
-/// part.
+/// Judges an account: `missing` says what it lacks, given what it holds.
 ///
 /// What cannot be found out counts as held: the API server decides then.
 pub async fn judge(
     client: &Client,
     account: &Account,
-    known: Known,
     missing: impl Fn(&Held<'_>) -> Missing,
 ) -> Judgement {
-    let (judgement, changed) = judge_once(client, account, known, &missing).await;
+    let (judgement, changed) = judge_once(client, account, &missing).await;
     if !changed {
         return judgement;
     }
-    judge_once(client, account, Known::default(), &missing).await.0
+    judge_once(client, account, &missing).await.0
 }
 
 /// Judges an account once, and returns whether its rights may have changed meanwhile: the API
@@ -108,12 +99,11 @@ pub async fn judge(
 async fn judge_once(
     client: &Client,
     account: &Account,
-    known: Known,
     missing: &impl Fn(&Held<'_>) -> Missing,
 ) -> (Judgement, bool) {
     let nothing = missing(&Known::default().held());
     let places = nothing.rights.namespaces();
-    let mut known = rules(client, account, known, places).await;
+    let mut known = rules(client, account, places).await;
     let mut found = missing(&known.held());
     if !found.unread_roles.is_empty() {
         for role in &found.unread_roles {
@@ -155,18 +145,17 @@ async fn judge_once(
     (judgement, changed)
 }
 
-/// Returns the rights of the account in these namespaces (empty: cluster-wide), in addition to
-/// the known ones.
+/// Returns the rights of the account in these namespaces (empty: cluster-wide).
 async fn rules(
     client: &Client,
     account: &Account,
-    known: Known,
     namespaces: impl Iterator<Item = &str>,
 ) -> Known {
     match impersonating(client, account) {
-        Ok(client) => told(&client, known, namespaces).await,
+        Ok(client) => told(&client, namespaces).await,
         Err(error) => {
-            Known { incomplete: true, errors: [Chain(&error).to_string()].into(), ..known }
+            let errors = [Chain(&error).to_string()].into();
+            Known { incomplete: true, errors, ..Known::default() }
         }
     }
 }
@@ -203,13 +192,13 @@ async fn rules_of(client: &Client, role: &RoleKey) -> Result<Option<Vec<PolicyRu
 
 /// Returns the rights of a client's user in these namespaces, as far as the API server lists them.
 pub async fn held(client: &Client, namespaces: impl Iterator<Item = &str>) -> Permissions {
-    told(client, Known::default(), namespaces).await.rights
+    told(client, namespaces).await.rights
 }
 
-async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item = &str>) -> Known {
+async fn told(client: &Client, namespaces: impl Iterator<Item = &str>) -> Known {
     let places: BTreeSet<&str> = namespaces.chain([""]).collect();
-    let new = places.into_iter().filter(|place| !known.places.contains(*place));
-    let asked: Vec<_> = new
+    let asked: Vec<_> = places
+        .into_iter()
         .map(|namespace| {
             let place = if namespace.is_empty() { NOWHERE } else { namespace };
             let review = SelfSubjectRulesReview {
@@ -221,8 +210,8 @@ async fn told(client: &Client, mut known: Known, namespaces: impl Iterator<Item 
         })
         .collect();
     let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+    let mut known = Known::default();
     while let Some((namespace, answer)) = answers.next().await {
-        known.places.insert(namespace.to_owned());
         match answer.map(|review| review.status) {
             Ok(Some(status)) => known.add(namespace, status),
             Ok(None) => known.incomplete = true,

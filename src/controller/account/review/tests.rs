@@ -48,7 +48,7 @@ async fn judged(client: Client, names: usize) -> Judgement {
     let account = "ns1/installer".parse().unwrap();
     let bundle = BundleObjects { name: "b", objects: &objects };
     let missing = |held: &Held<'_>| missing(&bundle, "ns1", &[], &[], held);
-    judge(&client, &account, Known::default(), missing).await
+    judge(&client, &account, missing).await
 }
 
 fn told(incomplete: bool, verbs: &[&str]) -> Value {
