@@ -396,11 +396,26 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("boom")]
-    struct Failure(Disposition);
+    enum Failure {
+        Of(Disposition),
+        AwaitsPerson,
+        Conflict,
+    }
 
     impl Classify for Failure {
         fn disposition(&self) -> Disposition {
-            self.0
+            match self {
+                Self::Of(disposition) => *disposition,
+                Self::AwaitsPerson | Self::Conflict => Disposition::Retry,
+            }
+        }
+
+        fn awaits_person(&self) -> bool {
+            matches!(self, Self::AwaitsPerson)
+        }
+
+        fn is_conflict(&self) -> bool {
+            matches!(self, Self::Conflict)
         }
     }
 
@@ -408,35 +423,20 @@ mod tests {
     const CAP: Duration = Duration::from_mins(5);
 
     #[rstest]
-    #[case::terminal(Disposition::Terminal(Reason::Blocked), ReconcileResult::TerminalError)]
-    #[case::wait(Disposition::Wait(FIRST), ReconcileResult::RequeueAfter)]
-    #[case::retry(Disposition::Retry, ReconcileResult::Error)]
-    #[case::within(Disposition::RetryWithin(FIRST), ReconcileResult::Error)]
-    #[case::after(Disposition::RetryAfter(FIRST), ReconcileResult::Error)]
+    #[case::terminal(
+        Failure::Of(Disposition::Terminal(Reason::Blocked)),
+        ReconcileResult::TerminalError
+    )]
+    #[case::wait(Failure::Of(Disposition::Wait(FIRST)), ReconcileResult::RequeueAfter)]
+    #[case::retry(Failure::Of(Disposition::Retry), ReconcileResult::Error)]
+    #[case::within(Failure::Of(Disposition::RetryWithin(FIRST)), ReconcileResult::Error)]
+    #[case::after(Failure::Of(Disposition::RetryAfter(FIRST)), ReconcileResult::Error)]
+    #[case::a_person(Failure::AwaitsPerson, ReconcileResult::RequeueAfter)]
     fn an_end_is_counted_by_what_follows(
-        #[case] disposition: Disposition,
+        #[case] failure: Failure,
         #[case] result: ReconcileResult,
     ) {
-        assert_eq!(counted(&Err(Failure(disposition))), result);
-    }
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("a label is missing")]
-    struct Awaiting;
-
-    impl Classify for Awaiting {
-        fn disposition(&self) -> Disposition {
-            Disposition::Retry
-        }
-
-        fn awaits_person(&self) -> bool {
-            true
-        }
-    }
-
-    #[test]
-    fn a_wait_for_a_person_is_not_counted_as_an_error() {
-        assert_eq!(counted(&Err(Awaiting)), ReconcileResult::RequeueAfter);
+        assert_eq!(counted(&Err(failure)), result);
     }
 
     #[rstest]
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn only_retries_wait_longer_each_time() {
         let delays = Delays::new(FIRST, CAP);
-        let next = |disposition| delays.after(&Failure(disposition), "x");
+        let next = |disposition| delays.after(&Failure::Of(disposition), "x");
         assert_eq!(next(Disposition::Wait(CAP)), CAP);
         assert!((CAP..CAP * 2).contains(&next(Disposition::RetryAfter(CAP))));
         let (first, second) = (next(Disposition::Retry), next(Disposition::Retry));
@@ -494,32 +494,18 @@ mod tests {
         assert!(next(Disposition::Terminal(Reason::Blocked)) > CAP);
     }
 
-    #[derive(Debug, thiserror::Error)]
-    #[error("concurrent write")]
-    struct Conflict;
-
-    impl Classify for Conflict {
-        fn disposition(&self) -> Disposition {
-            Disposition::Retry
-        }
-
-        fn is_conflict(&self) -> bool {
-            true
-        }
-    }
-
     /// Until a broken watch brings the version that was written, every attempt ends like the first.
     #[test]
     fn an_object_that_stays_old_is_tried_less_and_less() {
         let delays = Delays::new(FIRST, CAP);
-        let next = || delays.after(&Conflict, "x");
+        let next = || delays.after(&Failure::Conflict, "x");
         let first = next();
         assert!(first >= AFTER_CONFLICT && first < AFTER_CONFLICT * 2, "{first:?}");
         let attempts = (2..20).map(|_| next()).collect::<Vec<_>>();
         assert!(attempts[3] >= AFTER_CONFLICT * 16, "{attempts:?}");
         assert!(attempts.iter().all(|delay| *delay <= MAX_AFTER_CONFLICT.mul_f64(1.2)));
         // What fails by itself does not wait for it.
-        assert!(delays.after(&Failure(Disposition::Retry), "x") < FIRST * 2);
+        assert!(delays.after(&Failure::Of(Disposition::Retry), "x") < FIRST * 2);
         assert!(next() < AFTER_CONFLICT * 2);
         delays.forget("x");
         assert!(next() < AFTER_CONFLICT * 2);

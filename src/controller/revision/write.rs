@@ -389,6 +389,7 @@ mod tests {
     use olm_core::revision::Phase;
     use rstest::rstest;
 
+    use super::super::known::Feed;
     use super::*;
     use crate::cluster::answering::{NOT_ANSWERED, answering};
 
@@ -406,6 +407,26 @@ mod tests {
         }
     }
 
+    const NAMESPACE: &str = "olmv1-system";
+
+    /// What is desired as the first revision.
+    fn revision() -> ClusterObjectSet {
+        let packed = pack("e-1", &desired().phases).unwrap();
+        let mut set = build(&desired(), "e-1", 1, &packed, NAMESPACE);
+        set.metadata.uid = Some("u".to_owned());
+        set
+    }
+
+    /// The revisions of a cluster, of which the watches have listed that there are none.
+    fn known(client: Client) -> (Arc<KnownRevisions>, Feed) {
+        let (known, mut feed, _names) = KnownRevisions::new(client, NAMESPACE.to_owned());
+        feed.revisions.apply_watcher_event(&watcher::Event::Init);
+        feed.revisions.apply_watcher_event(&watcher::Event::InitDone);
+        feed.contents.apply_watcher_event(&watcher::Event::Init);
+        feed.contents.apply_watcher_event(&watcher::Event::InitDone);
+        (known, feed)
+    }
+
     // ours: the watch brings a revision after they were read, and before the next one is named; or the
     // API server has made it, and its answer never came.
     #[rstest]
@@ -416,11 +437,7 @@ mod tests {
         #[case] brought: bool,
         #[case] want: &[&str],
     ) {
-        let namespace = "olmv1-system";
-        let desired = desired();
-        let packed = pack("e-1", &desired.phases).unwrap();
-        let mut set = build(&desired, "e-1", 1, &packed, namespace);
-        set.metadata.uid = Some("u".to_owned());
+        let mut set = revision();
         set.metadata.resource_version = Some("7".to_owned());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (noted, live) = (Arc::clone(&asked), json!(set));
@@ -438,9 +455,7 @@ mod tests {
             noted.lock().unwrap().push(verb);
             (status, answer)
         });
-        let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
-        feed.revisions.apply_watcher_event(&watcher::Event::Init);
-        feed.revisions.apply_watcher_event(&watcher::Event::InitDone);
+        let (known, mut feed) = known(client);
         let mut extension = ClusterExtension::new("e", ClusterExtensionSpec::default());
         extension.metadata.uid = Some("x".to_owned());
         let read = known.of(&extension).await.unwrap();
@@ -448,7 +463,7 @@ mod tests {
         if brought {
             feed.revisions.apply_watcher_event(&watcher::Event::Apply(DeserializeGuard(Ok(set))));
         }
-        let error = known.write(&desired, &read, Change::Install).await.unwrap_err();
+        let error = known.write(&desired(), &read, Change::Install).await.unwrap_err();
         assert_eq!(error.is_conflict(), brought, "{error}");
         assert_eq!(*asked.lock().unwrap(), want);
         let names: Vec<_> =
@@ -460,18 +475,12 @@ mod tests {
     // applying.md 1.2
     #[tokio::test]
     async fn the_number_of_a_revision_whose_label_was_taken_off_is_not_skipped() {
-        let desired = desired();
-        let packed = pack("e-1", &desired.phases).unwrap();
-        let mut set = build(&desired, "e-1", 1, &packed, "olmv1-system");
+        let mut set = revision();
         set.metadata.labels = None;
         let live = json!(set);
-        let client = answering(move |_| (200, live.clone()));
-        let (known, mut feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
-        let brought = watcher::Event::Apply(DeserializeGuard(Ok(set)));
-        for event in [watcher::Event::Init, watcher::Event::InitDone, brought] {
-            feed.revisions.apply_watcher_event(&event);
-        }
-        let error = known.free_number(&desired.extension, &[]).await.unwrap_err();
+        let (known, mut feed) = known(answering(move |_| (200, live.clone())));
+        feed.revisions.apply_watcher_event(&watcher::Event::Apply(DeserializeGuard(Ok(set))));
+        let error = known.free_number(&desired().extension, &[]).await.unwrap_err();
         assert!(matches!(error, WriteError::Behind(name) if name == "e-1"));
     }
 
@@ -480,7 +489,8 @@ mod tests {
     async fn every_revision_that_is_not_done_records_the_account_of_the_extension() {
         let account = |name: &str| Account { namespace: "ns".to_owned(), name: name.to_owned() };
         let set = |name: &str, state: LifecycleState, finalizer: Option<&str>, by: &str| {
-            let mut set = build(&desired(), name, 1, &pack(name, &[]).unwrap(), "olmv1-system");
+            let mut set = revision();
+            set.metadata.name = Some(name.to_owned());
             set.spec.lifecycle_state = state;
             set.metadata.finalizers = finalizer.map(|it| vec![it.to_owned()]);
             let recorded = [
@@ -509,7 +519,7 @@ mod tests {
             found.annotations_mut().extend(changed);
             (200, json!(found))
         });
-        let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
+        let (known, _feed) = known(client);
         for _ in 0..2 {
             known.record_account(&account("new"), &mut sets).await.unwrap();
             assert_eq!(*asked.lock().unwrap(), ["e-2", "e-3"]);
@@ -527,10 +537,8 @@ mod tests {
         #[case] state: LifecycleState,
         #[case] want: usize,
     ) {
-        let client = answering(|_| (200, json!({"metadata": {}, "items": []})));
-        let (known, _feed, _names) = KnownRevisions::new(client, "olmv1-system".to_owned());
-        let packed = pack("e-1", &desired().phases).unwrap();
-        let mut set = build(&desired(), "e-1", 1, &packed, "olmv1-system");
+        let (known, _feed) = known(answering(|_| (200, json!({"metadata": {}, "items": []}))));
+        let mut set = revision();
         set.spec.lifecycle_state = state;
         assert_eq!(known.without_content(&[set]).await.unwrap().len(), want);
     }
@@ -554,15 +562,8 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
             (200, json!({"metadata": {"name": "written"}}))
         });
-        let namespace = "olmv1-system";
-        let (known, mut feed, _names) = KnownRevisions::new(client, namespace.to_owned());
-        feed.contents.apply_watcher_event(&watcher::Event::Init);
-        feed.contents.apply_watcher_event(&watcher::Event::InitDone);
-        let desired = desired();
-        let packed = pack("e-1", &desired.phases).unwrap();
-        let mut set = build(&desired, "e-1", 1, &packed, namespace);
-        set.metadata.uid = Some("u".to_owned());
-        known.complete_content(&desired, &set).await.unwrap();
+        let (known, _feed) = known(client);
+        known.complete_content(&desired(), &revision()).await.unwrap();
         assert_eq!(writes.load(Ordering::Relaxed), want);
     }
 }

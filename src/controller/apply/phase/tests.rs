@@ -50,7 +50,7 @@ fn applier_of(client: Client) -> Applier {
         applied: Arc::default(),
         defer_optional: false,
         seen: Seen::default(),
-        existence: Existence::new(client.clone(), false),
+        existence: Existence::new(client.clone(), true),
         client,
     }
 }
@@ -174,8 +174,7 @@ async fn an_object_is_applied_that_was_written_in_an_earlier_version(
         (&Method::POST, _) if first => refusal(409),
         _ => panic!("{request:?}"),
     });
-    let existence = Existence::new(client.clone(), true);
-    let mut applier = Applier { existence, ..applier_of(client) };
+    let mut applier = applier_of(client);
     applier.revision.first = first;
     let mut phase = phase(CollisionProtection::Prevent);
     phase.objects = vec![phase.objects[0].clone(); objects];
@@ -216,8 +215,7 @@ async fn an_object_that_nobody_controls_is_taken_from_its_managers() {
             (200, tried.clone())
         }
     });
-    let existence = Existence::new(client.clone(), true);
-    let applier = Applier { existence, ..applier_of(client) };
+    let applier = applier_of(client);
     let report = applier.apply_phase(0, &phase(CollisionProtection::None)).await.unwrap();
     assert!(report.wrote && report.complete);
 }
@@ -264,8 +262,7 @@ async fn an_object_with_a_fixed_field_is_replaced_under_a_full_quota(
         count.fetch_add(1, Ordering::Relaxed);
         (200, request.body().clone())
     });
-    let existence = Existence::new(client.clone(), true);
-    let applier = Applier { existence, ..applier_of(client) };
+    let applier = applier_of(client);
     let ended = applier.apply_phase(0, &phase(CollisionProtection::Prevent)).await;
     assert_eq!(ended.is_ok_and(|report| report.wrote), want);
     // It is deleted and made again.
