@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::ListParams;
+use kube::api::{ApiResource, ListParams};
 use olm_cluster::{Content, ResolvedObject, ResolvedPhase};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
@@ -11,6 +12,7 @@ use olm_core::revision::{
     is_optional_group, missing_pods, pod_selector, reject_duplicates, stalled, unmet,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::applied_cache::{AppliedCache, Unready};
@@ -300,15 +302,8 @@ impl Applier {
     }
 
     pub async fn pods(&self, workload: &Object) -> Result<Vec<Object>, kube::Error> {
-        let pod = Identity {
-            group: String::new(),
-            version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            namespace: workload.namespace().to_owned(),
-            name: String::new(),
-        };
-        let (kind, selector) = (self.kinds.find(&pod).await?, pod_selector(workload));
-        let (Some(kind), Some(selector)) = (kind, selector) else { return Ok(Vec::new()) };
+        let Some(selector) = pod_selector(workload) else { return Ok(Vec::new()) };
+        let kind = Kind { resource: ApiResource::erase::<Pod>(&()), namespaced: true };
         let endpoint = Endpoint::new(self.client.clone(), &kind, workload.namespace());
         endpoint.list(&ListParams::default().labels(&selector).limit(MAX_PODS)).await
     }
@@ -370,17 +365,11 @@ impl Applier {
 
     /// Returns the CRD that has the kind of this one, whose names were not accepted.
     async fn same_kind(&self, crd: &Object) -> Option<String> {
-        let text = |path: &str| Some(crd.pointer(path)?.as_str()?.to_owned());
-        let (group, kind) = (text("/spec/group")?, text("/spec/names/kind")?);
-        for version in crd.pointer("/spec/versions")?.as_array()? {
-            let served = Identity {
-                group: group.clone(),
-                version: version["name"].as_str()?.to_owned(),
-                kind: kind.clone(),
-                namespace: String::new(),
-                name: String::new(),
-            };
-            if let Ok(Some(served)) = self.kinds.find(&served).await {
+        let (group, kind) = (crd.text_at("/spec/group"), crd.text_at("/spec/names/kind"));
+        for version in crd.list_at("/spec/versions") {
+            let api_version = format!("{group}/{}", version["name"].as_str()?);
+            let instance = Object::from_value(json!({"apiVersion": api_version, "kind": kind}))?;
+            if let Ok(Some(served)) = self.kinds.find(&instance.identity()).await {
                 let name = format!("{}.{group}", served.resource.plural);
                 return (name != crd.name()).then_some(name);
             }
