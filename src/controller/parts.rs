@@ -121,7 +121,7 @@ mod tests {
 
     const PASSES: Duration = Duration::from_millis(400);
     const WRITES: Duration = Duration::from_millis(300);
-    const ANSWERS: Duration = Duration::from_millis(1200);
+    const ANSWERS: Duration = Duration::from_millis(600);
     const NEVER: Duration = Duration::from_hours(1);
 
     fn parts() -> Parts {

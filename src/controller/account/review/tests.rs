@@ -96,13 +96,13 @@ async fn rights_that_change_meanwhile_are_asked_for_again() {
 #[tokio::test]
 async fn at_most_so_many_are_asked_for_one_by_one() {
     let (client, asked) = server(|| Some(told(false, &[])), |_| Some(false));
-    let found = judged(client, 100).await;
+    let found = judged(client, 70).await;
     assert_eq!(asked.load(Ordering::Relaxed), MOST);
     // Three verbs on each by name, and one to create them: what RBAC says is enough.
-    assert_eq!(found.missing.iter().count(), 301);
+    assert_eq!(found.missing.iter().count(), 211);
 
     let (client, asked) = server(|| Some(told(true, &[])), |_| Some(false));
-    let found = judged(client, 100).await;
+    let found = judged(client, 70).await;
     assert_eq!(asked.load(Ordering::Relaxed), MOST);
     assert_eq!(found.missing.iter().count(), MOST, "the rest may be held");
 }
