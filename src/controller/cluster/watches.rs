@@ -19,7 +19,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use olm_core::object::Identity;
 use olm_core::revision::Account;
@@ -319,7 +319,7 @@ fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> 
 }
 
 struct Watching {
-    api: Api<PartialObjectMeta<DynamicObject>>,
+    api: Api<Metadata>,
     selector: String,
     subscribers: watch::Receiver<Subscribers>,
     versions: Versions,
@@ -327,19 +327,10 @@ struct Watching {
     wake: Arc<Wake>,
 }
 
-enum Report {
-    /// It begins anew: nothing is known, or nothing about the one object it is for.
-    Begin(Option<String>),
-    /// An object as it was when the watch began.
-    Listed(String, String),
-    /// An object was made, changed or deleted; the version is missing when it is gone.
-    Changed(String, Option<String>),
-    /// All objects were listed: anything may have changed.
-    Everything,
-    Refused,
-}
-
-type Events = Pin<Box<dyn Stream<Item = Report> + Send>>;
+type Metadata = PartialObjectMeta<DynamicObject>;
+/// Events, each with the name of the object that its watch is for, if it is for one.
+type Events =
+    Pin<Box<dyn Stream<Item = (Option<String>, watcher::Result<Event<Metadata>>)> + Send>>;
 
 impl Watching {
     async fn run(mut self) {
@@ -410,25 +401,11 @@ impl Watching {
                     }
                 }
                 seen = events.next() => match seen {
-                    Some(Report::Begin(None)) => lock(&self.versions).clear(),
-                    Some(Report::Begin(Some(name))) => drop(lock(&self.versions).remove(&name)),
-                    Some(Report::Listed(name, version)) => {
-                        lock(&self.versions).insert(name, version);
+                    Some((of, Ok(event))) => self.note(of.as_ref(), event, mode),
+                    Some((_, Err(error))) if is_refusal(&error) => return true,
+                    Some((_, Err(error))) => {
+                        tracing::debug!(error = %Sentence(&error), "watch of managed objects interrupted");
                     }
-                    Some(Report::Changed(name, version)) => {
-                        match version {
-                            Some(version) => lock(&self.versions).insert(name.clone(), version),
-                            None => lock(&self.versions).remove(&name),
-                        };
-                        let subscribers = self.subscribers.borrow().clone();
-                        let told = subscribers.into_iter().filter(|(_, names)| names.contains(&name));
-                        self.wake.all(told.map(|(revision, _)| revision));
-                    }
-                    Some(Report::Everything) => {
-                        *lock(&self.mode) = mode;
-                        self.wake.all(self.subscribers.borrow().keys().cloned());
-                    }
-                    Some(Report::Refused) => return true,
                     None => {
                         let _ = self.subscribers.changed().await;
                         return false;
@@ -437,37 +414,51 @@ impl Watching {
             }
         }
     }
+
+    /// Takes in one event, and wakes whom it is about; all of them when everything was listed, because
+    /// anything may have changed.
+    fn note(&self, of: Option<&String>, event: Event<Metadata>, mode: Mode) {
+        let mut versions = lock(&self.versions);
+        let changed = match event {
+            // It begins anew: nothing is known, or nothing about the one object it is for.
+            Event::Init => return versions.retain(|name, _| of.is_some_and(|of| of != name)),
+            Event::InitApply(object) => {
+                let version = version(&object.metadata);
+                versions.extend(object.metadata.name.zip(version));
+                return;
+            }
+            Event::InitDone => {
+                *lock(&self.mode) = mode;
+                None
+            }
+            Event::Apply(object) => {
+                let version = version(&object.metadata);
+                let name = object.metadata.name.unwrap_or_default();
+                match version {
+                    Some(version) => versions.insert(name.clone(), version),
+                    None => versions.remove(&name),
+                };
+                Some(name)
+            }
+            Event::Delete(object) => {
+                let name = object.metadata.name.unwrap_or_default();
+                versions.remove(&name);
+                Some(name)
+            }
+        };
+        drop(versions);
+        let subscribers = self.subscribers.borrow().clone();
+        let told = subscribers
+            .into_iter()
+            .filter(|(_, names)| changed.as_ref().is_none_or(|name| names.contains(name)));
+        self.wake.all(told.map(|(revision, _)| revision));
+    }
 }
 
 /// Watches; `of` names the object that `config` selects, if it is one.
-fn events(
-    api: Api<PartialObjectMeta<DynamicObject>>,
-    config: watcher::Config,
-    of: Option<String>,
-) -> Events {
-    let known = |object: PartialObjectMeta<DynamicObject>| {
-        let version = version(&object.metadata);
-        object.metadata.name.map(|name| (name, version))
-    };
-    let news = watcher(api, config).backoff(WatchDelays::default()).map(move |event| match event {
-        Ok(watcher::Event::Init) => Some(Report::Begin(of.clone())),
-        Ok(watcher::Event::InitApply(object)) => {
-            known(object).and_then(|(name, version)| Some(Report::Listed(name, version?)))
-        }
-        Ok(watcher::Event::InitDone) => Some(Report::Everything),
-        Ok(watcher::Event::Apply(object)) => {
-            known(object).map(|(name, version)| Report::Changed(name, version))
-        }
-        Ok(watcher::Event::Delete(object)) => {
-            object.metadata.name.map(|name| Report::Changed(name, None))
-        }
-        Err(err) if is_refusal(&err) => Some(Report::Refused),
-        Err(err) => {
-            tracing::debug!(error = %Sentence(&err), "watch of managed objects interrupted");
-            None
-        }
-    });
-    Box::pin(news.filter_map(std::future::ready))
+fn events(api: Api<Metadata>, config: watcher::Config, of: Option<String>) -> Events {
+    let events = watcher(api, config).backoff(WatchDelays::default());
+    Box::pin(events.map(move |event| (of.clone(), event)))
 }
 
 #[cfg(test)]
