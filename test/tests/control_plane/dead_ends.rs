@@ -29,7 +29,9 @@ fn left_over(scene: &Scene) -> Vec<String> {
     left.map(|object| object["metadata"]["name"].to_string()).collect()
 }
 
-async fn nothing_is_left(scene: &Scene) {
+/// Deletes an extension, and waits until nothing of it is left.
+async fn leaves_nothing(scene: &Scene, extension: &Extension) {
+    extension.delete().await;
     wait::value("nothing is left", COLLECTED, || left_over(scene), Vec::is_empty).await;
 }
 
@@ -48,8 +50,7 @@ async fn a_rolling_revision_deleted_by_hand_leads_back_and_leaves_nothing() {
     scene.delete_revision(2);
     extension.installed("1.2.0").await;
     assert_eq!(scene.uid(&crd, "one"), one, "the instance is the same");
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 // ours: nothing follows at once
@@ -62,8 +63,7 @@ async fn what_a_deleted_revision_took_over_goes_back_to_the_installed_one() {
     extension.installed("1.0.0").await;
     // The Deployment is as before only some time after the revision that changed it is gone.
     extension.shows("Available", "True", "ProbesSucceeded", "").await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 // ours: upstream releases them at once, and the garbage collector deletes every instance
@@ -83,8 +83,7 @@ async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
     extension.installed("1.0.0").await;
     assert_eq!(scene.uid(&crd, "one"), one, "the instance is the same");
     life.never_faltered(&extension).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 /// An extension with its only version installed.
@@ -134,8 +133,7 @@ async fn a_revision_whose_label_is_taken_off_or_changed_gets_it_back() {
     }
     extension.moves_to("1.1.0").await;
     archived(&scene, 1).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 // applying.md 2.4
@@ -158,8 +156,7 @@ async fn what_a_revision_without_its_extension_owns_is_taken_over_as_ready_says(
     extension.installed("1.0.0").await;
     assert_eq!(scene.uid(&crd, "one"), one, "the object is the same");
     scene.annotate(policy::UNINSTALL, "Delete");
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 // applying.md 3.9
@@ -186,27 +183,7 @@ async fn a_rolling_revision_archived_by_hand_leaves_what_the_installed_one_owns(
     extension.installed("1.0.0").await;
     extension.shows("Available", "True", "ProbesSucceeded", "").await;
     scene.annotate(policy::UNINSTALL, "Delete");
-    extension.delete().await;
-    nothing_is_left(&scene).await;
-}
-
-/// While nothing has taken over the installed revision, it is kept like any other: repaired and probed.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_installed_revision_deleted_by_hand_is_kept_while_the_next_is_stuck() {
-    let (scene, extension) = between_two_versions("handkept").await;
-    scene.delete_revision(1);
-    scene.reports(&scene.revision(1), "stay until another revision has taken them over").await;
-    let name = scene.package.second_config_map();
-    let before = scene.uid("configmap", &name);
-    scene.cluster.plane.kubectl(&["delete", "configmap", &name, "-n", &scene.name]);
-    // What only 1.0.0 has comes back.
-    let is_new = |found: &Value| !found.is_null() && found["metadata"]["uid"] != before;
-    scene.until("it is made anew", "configmap", &name, is_new).await;
-    extension.shows("Available", "False", "ProbeFailure", "Deployment").await;
-    go_on(&extension).await;
-    second_config_map_goes(&scene).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 /// Names of the content Secrets of a revision.
@@ -246,7 +223,7 @@ async fn second_config_map_goes(scene: &Scene) {
 
 // ours: found by killing and deleting at random
 #[tokio::test(flavor = "multi_thread")]
-async fn an_earlier_revision_gets_back_its_content_and_what_it_owns_while_it_is_needed() {
+async fn an_earlier_revision_is_whole_while_it_is_needed_also_when_it_is_deleted() {
     let (scene, extension) = between_two_versions("lostearlier").await;
     let lost = lose_content(&scene, 1);
     wait::value("the content is back", STEP, || content(&scene, 1), |found| *found == lost).await;
@@ -264,10 +241,19 @@ async fn an_earlier_revision_gets_back_its_content_and_what_it_owns_while_it_is_
     controlling.retain(|reference| reference["controller"] == true);
     set_owners(&scene, &name, &json!(controlling));
     scene.until("both revisions own it again", "configmap", &name, both_own).await;
+    // While nothing has taken it over it is kept like any other: repaired and probed.
+    scene.delete_revision(1);
+    scene.reports(&scene.revision(1), "stay until another revision has taken them over").await;
+    let name = scene.package.second_config_map();
+    let before = scene.uid("configmap", &name);
+    scene.cluster.plane.kubectl(&["delete", "configmap", &name, "-n", &scene.name]);
+    // What only 1.0.0 has comes back.
+    let is_new = |found: &Value| !found.is_null() && found["metadata"]["uid"] != before;
+    scene.until("it is made anew", "configmap", &name, is_new).await;
+    extension.shows("Available", "False", "ProbeFailure", "Deployment").await;
     go_on(&extension).await;
     second_config_map_goes(&scene).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 // ours: found by killing and deleting at random. A revision that somebody deletes in the second in
@@ -285,8 +271,7 @@ async fn content_without_an_owner_goes_with_its_revision() {
     disown_content(&scene, 2);
     scene.delete_revision(2);
     wait::value("the content is gone", STEP, || content(&scene, 2), Vec::is_empty).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 /// Names of the owners of an object.
@@ -330,8 +315,7 @@ async fn a_settled_revision_owns_its_content_and_alone_what_it_installed() {
         "name": old, "uid": archived["metadata"]["uid"], "controller": false});
     set_owners(&scene, &name, &json!([stale, references[0]]));
     scene.until("only the installed revision owns it", "configmap", &name, is_its_own).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 // ours: what nobody knows any more is not called removed
@@ -356,8 +340,7 @@ async fn an_archived_revision_without_content_says_what_it_waits_for() {
     let role = format!("--clusterrole={lists}");
     plane.kubectl(&["create", "clusterrolebinding", &lists, &role, &account]);
     second_config_map_goes(&scene).await;
-    extension.delete().await;
-    nothing_is_left(&scene).await;
+    leaves_nothing(&scene, &extension).await;
 }
 
 /// An extension as it was after each of its changes so far.
@@ -410,11 +393,44 @@ impl Life {
     }
 }
 
+/// ours: a label does not make an object set a revision of an extension.
+async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing(
+    scene: &Scene,
+    extension: &Extension,
+) {
+    let before = scene.get("configmap", &scene.package.config_map()).unwrap_or_default();
+    let content = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": scene.package.config_map(), "namespace": scene.name},
+        "data": {"depth": "taken"}});
+    let name = scene.revision(99);
+    let mut set = objects::object_set(&name, 99, &content);
+    set["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": scene.name,
+        "olm.operatorframework.io/owner-kind": "ClusterExtension"});
+    let plane = scene.cluster.plane;
+    plane.create(&set);
+    // It has no service account: that of the extension is not used for it.
+    scene.reports(&name, "missing required annotations").await;
+    // With the service account it has the rights, but still may not take the objects over.
+    for (key, value) in [("name", "installer"), ("namespace", scene.name.as_str())] {
+        let note = format!("olm.operatorframework.io/service-account-{key}={value}");
+        plane.kubectl(&["annotate", "clusterobjectset", &name, &note]);
+    }
+    scene.reports(&name, "revision object collisions").await;
+    let after = scene.get("configmap", &scene.package.config_map()).unwrap_or_default();
+    let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners(&after), owners(&before));
+    assert_eq!(after["data"], before["data"]);
+    let revisions = extension.revisions().await;
+    assert_eq!(revisions[0].spec.lifecycle_state, olm_api::LifecycleState::Active);
+    plane.kubectl(&["delete", "clusterobjectset", &name]);
+}
+
 // ours: annotations that users put on a revision are kept
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revision_paused_by_hand_stays_paused() {
+async fn a_set_made_by_hand_takes_nothing_and_a_revision_paused_by_hand_stays_paused() {
     let paused = "policy.olm.operatorframework.io/paused";
-    let (scene, extension) = one_installed("handpaused").await;
+    let (scene, extension) = one_installed("handmade").await;
+    a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing(&scene, &extension).await;
     let revision = scene.revision(1);
     let plane = scene.cluster.plane;
     plane.kubectl(&["annotate", "clusterobjectset", &revision, &format!("{paused}=true")]);
@@ -441,38 +457,6 @@ async fn a_revision_paused_by_hand_stays_paused() {
     scene.until("the missing object is told", "clusterobjectset", &revision, is_told).await;
     plane.kubectl(&["annotate", "clusterobjectset", &revision, &format!("{paused}-")]);
     scene.there("configmap", &scene.package.config_map()).await;
-    extension.delete().await;
-}
-
-// ours: a label does not make an object set a revision of an extension
-#[tokio::test(flavor = "multi_thread")]
-async fn a_set_made_by_hand_with_the_label_of_an_extension_takes_nothing() {
-    let (scene, extension) = one_installed("handmade").await;
-    let before = scene.get("configmap", &scene.package.config_map()).unwrap_or_default();
-    let content = json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": scene.package.config_map(), "namespace": scene.name},
-        "data": {"depth": "taken"}});
-    let name = scene.revision(99);
-    let mut set = objects::object_set(&name, 99, &content);
-    set["metadata"]["labels"] = json!({"olm.operatorframework.io/owner-name": scene.name,
-        "olm.operatorframework.io/owner-kind": "ClusterExtension"});
-    let plane = scene.cluster.plane;
-    plane.create(&set);
-    // It has no service account: that of the extension is not used for it.
-    scene.reports(&name, "missing required annotations").await;
-    // With the service account it has the rights, but still may not take the objects over.
-    for (key, value) in [("name", "installer"), ("namespace", scene.name.as_str())] {
-        let note = format!("olm.operatorframework.io/service-account-{key}={value}");
-        plane.kubectl(&["annotate", "clusterobjectset", &name, &note]);
-    }
-    scene.reports(&name, "revision object collisions").await;
-    let after = scene.get("configmap", &scene.package.config_map()).unwrap_or_default();
-    let owners = |object: &Value| object["metadata"]["ownerReferences"].clone();
-    assert_eq!(owners(&after), owners(&before));
-    assert_eq!(after["data"], before["data"]);
-    let revisions = extension.revisions().await;
-    assert_eq!(revisions[0].spec.lifecycle_state, olm_api::LifecycleState::Active);
-    plane.kubectl(&["delete", "clusterobjectset", &name]);
     extension.delete().await;
 }
 

@@ -145,13 +145,18 @@ fn our_operations(object: &Value) -> Vec<&str> {
     ours.filter_map(|entry| entry["operation"].as_str()).collect()
 }
 
-// applying.md 10
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal() {
+async fn an_object_waits_for_a_foreign_one_is_repaired_and_stays_while_a_policy_is_misspelt() {
+    let stage = Stage::set("drift", &["cm"]).await;
+    foreign_object_collides_until_it_is_gone(&stage).await;
+    objects_are_created_and_drift_is_repaired(&stage).await;
+    an_unknown_policy_annotation_blocks_a_revision_and_its_removal(&stage).await;
+    assert_eq!(stage.get("configmap", "cm"), None);
+}
+
+// applying.md 10
+async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal(stage: &Stage) {
     const MISSPELT: &str = "policy.olm.operatorframework.io/uninstal";
-    let stage = Stage::set("misspelt", &["cm"]).await;
-    stage.revise(1, &[vec![stage.config_map("cm", "wanted")]]);
-    stage.succeeds(1).await;
     let (name, set) = (stage.revision(1), "clusterobjectset");
     stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}=RetainCRDs")]);
     let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
@@ -167,12 +172,7 @@ async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal() {
 }
 
 // applying.md 3.6, d6, d8 on rung 2
-#[tokio::test(flavor = "multi_thread")]
-async fn objects_are_created_and_drift_is_repaired() {
-    let stage = Stage::set("drift", &["cm"]).await;
-    stage.revise(1, &[vec![stage.config_map("cm", "wanted")]]);
-    stage.succeeds(1).await;
-
+async fn objects_are_created_and_drift_is_repaired(stage: &Stage) {
     let created = stage.get("configmap", "cm").expect("the object is there");
     assert_eq!(created["metadata"]["labels"][OURS], "olm.operatorframework.io");
     assert_eq!(controller_of(&created), stage.revision(1));
@@ -193,8 +193,6 @@ async fn objects_are_created_and_drift_is_repaired() {
     stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
     let back = || stage.get("configmap", "cm").is_some_and(|cm| cm["metadata"]["uid"] != old);
     stage.eventually("the deleted object is back", STEP, back).await;
-    stage.removed(1, STEP).await;
-    assert_eq!(stage.get("configmap", "cm"), None);
 }
 
 // applying.md d5, f1
@@ -391,11 +389,9 @@ async fn an_object_is_applied_that_somebody_wrote_in_a_version_its_crd_has_lost(
 }
 
 // applying.md d1
-#[tokio::test(flavor = "multi_thread")]
-async fn foreign_object_collides_until_it_is_gone() {
-    let stage = Stage::set("collision", &["cm"]).await;
+async fn foreign_object_collides_until_it_is_gone(stage: &Stage) {
     stage.apply(&stage.config_map("cm", "foreign"));
-    stage.revise(1, &[vec![stage.config_map("cm", "ours")]]);
+    stage.revise(1, &[vec![stage.config_map("cm", "wanted")]]);
     let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
     let want = format!(
         "revision object collisions in phase 0\nObject ConfigMap.v1 {}/cm\nAction: \
@@ -412,7 +408,6 @@ async fn foreign_object_collides_until_it_is_gone() {
     assert!(untouched["metadata"]["labels"].is_null());
     stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
     stage.shows(1, "Progressing", ("True", "Succeeded"), RETRIED).await;
-    stage.removed(1, STEP).await;
 }
 
 // applying.md e1, e2, 3.8

@@ -2,6 +2,7 @@
 
 use olm_test::prelude::*;
 
+use super::foreign::a_ca_that_lost_its_owner_is_taken_over;
 use super::{Hooked, SOON, delete, put};
 
 impl Hooked {
@@ -34,6 +35,7 @@ async fn lost_and_damaged_secrets_come_back() {
     let labels = labels.unwrap_or_default();
     assert_eq!(labels["olm.operatorframework.io/owner-name"], extension.name);
     assert_eq!(labels["olm.operatorframework.io/owner-kind"], "ClusterExtension");
+    a_ca_that_lost_its_owner_is_taken_over(&hooked, &extension).await;
 
     let first = hooked.leaf().await.expect("it is there");
     delete(&hooked.leaves(), &name).await;
