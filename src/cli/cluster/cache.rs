@@ -19,7 +19,7 @@ use reqwest::Url;
 #[cfg(unix)]
 const MODE: u32 = 0o700;
 /// Most bytes and files that are kept: all are listed whenever one is added.
-const MOST: Size = Size { bytes: 1 << 30, files: 500 };
+const MOST: Size = Size { bytes: 1 << 30, files: 2000 };
 /// The number of parts that this process has written, so that each gets its own file.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
