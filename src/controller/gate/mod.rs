@@ -28,7 +28,7 @@ use olm_core::gate::{self, Bundle, Cluster, MinorRelease};
 use olm_core::status::Statement;
 use olm_core::version::Version;
 
-use crate::cluster::{RequestError, is_complete, told};
+use crate::cluster::{RequestError, told};
 use crate::revision::KnownRevisions;
 use crate::telemetry::Metrics;
 use watched::{Observed, Watched};
@@ -108,15 +108,11 @@ impl Gate {
             () = &mut shutdown => return,
         };
         let ways_out = told(&self.platform.ways_out);
-        let revisions = self.known.as_ref().map(|known| &*known.revisions);
-        let mut watched = Watched::new((&self.client, revisions), given, ways_out);
+        let mut watched = Watched::new((&self.client, self.known.as_ref()), given, ways_out);
         let mut memory = Memory::default();
         tokio::select! {
             () = watched.begin(RETRY) => {}
             () = &mut shutdown => return,
-        }
-        if let Some(known) = &self.known {
-            is_complete(&known.extensions).await;
         }
         loop {
             let pause = self.look(watched.observed(), &mut memory).await;

@@ -11,16 +11,15 @@ use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
-use olm_api::{ClusterObjectSet, keys};
+use olm_api::{ClusterExtension, ClusterObjectSet, keys};
 use olm_core::extension::counting;
 use olm_core::gate::{Bundle, MinorRelease};
 use olm_core::revision::{Kin, by_extension, extension_of, keep_makers};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::openshift;
+use super::{Known, openshift};
 use crate::cluster::{self, told};
-use crate::revision::KnownRevisions;
 
 /// The state at one moment.
 pub(super) struct Observed {
@@ -39,6 +38,8 @@ type Guarded = DeserializeGuard<ClusterObjectSet>;
 pub(super) struct Watched {
     news: BoxStream<'static, News>,
     revisions: Store<Guarded>,
+    /// The extensions, where one that is not taken over counts.
+    extensions: Option<Store<DeserializeGuard<ClusterExtension>>>,
     /// The release to judge by, where the cluster does not say it.
     given: Option<MinorRelease>,
     /// The `ClusterVersion`, if there is one.
@@ -57,12 +58,21 @@ impl Watched {
     /// Returns the watches, which bring something while they are waited for; revisions are watched
     /// where they are not known already.
     pub(super) fn new(
-        (client, known): (&Client, Option<&KnownRevisions>),
+        (client, known): (&Client, Option<&Known>),
         given: Option<MinorRelease>,
         ways_out: impl Stream<Item = ()> + Send + 'static,
     ) -> Self {
+        let extensions = known.map(|known| known.extensions.clone());
         let (store, changes) = match known {
-            Some(known) => (known.store.clone(), told(&known.changed).boxed()),
+            Some(Known { revisions, extensions }) => {
+                let extensions = extensions.clone();
+                let listed = async move {
+                    // It fails when the process ends.
+                    let _ = extensions.wait_until_ready().await;
+                };
+                let changes = stream::select(told(&revisions.changed), stream::once(listed));
+                (revisions.store.clone(), changes.boxed())
+            }
             None => watch(client),
         };
         let versions = match given {
@@ -75,6 +85,7 @@ impl Watched {
         Self {
             news: stream::select(revisions, versions).boxed(),
             revisions: store,
+            extensions,
             given,
             cluster_version: None,
             looked: given.is_some(),
@@ -120,6 +131,9 @@ impl Watched {
     /// Returns the state, once everything was read.
     pub(super) fn observed(&self) -> Option<Observed> {
         self.revisions.wait_until_ready().now_or_never()?.ok()?;
+        if let Some(extensions) = &self.extensions {
+            extensions.wait_until_ready().now_or_never()?.ok()?;
+        }
         if !self.looked {
             return None;
         }
@@ -183,6 +197,31 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cluster::answering::{answering, refusal};
+    use crate::revision::KnownRevisions;
+
+    // applying.md 9.7: among the extensions that are not listed yet may be one that is not taken over
+    #[tokio::test]
+    async fn nothing_is_judged_before_the_extensions_are_listed() {
+        const LONG: Duration = Duration::from_mins(1);
+        let client = answering(|_| refusal(404));
+        let (revisions, mut feed, _names) = KnownRevisions::new(client.clone(), "s".to_owned());
+        let (extensions, mut listed) = reflector::store();
+        let known = Known { extensions, revisions };
+        let release = "4.18".parse().ok();
+        let mut watched = Watched::new((&client, Some(&known)), release, stream::pending());
+        feed.revisions.apply_watcher_event(&watcher::Event::Init);
+        feed.revisions.apply_watcher_event(&watcher::Event::InitDone);
+        assert!(watched.observed().is_none());
+        let listing = async {
+            tokio::task::yield_now().await;
+            listed.apply_watcher_event(&watcher::Event::Init);
+            listed.apply_watcher_event(&watcher::Event::InitDone);
+        };
+        let begun = async { tokio::join!(watched.begin(LONG * 2), listing) };
+        timeout(LONG, begun).await.expect("it hears of the list");
+        assert!(watched.observed().is_some());
+    }
 
     /// The metadata of a set that says it is a revision of extension lamp, and that its bundle
     /// supports no release after 4.18.
