@@ -235,7 +235,7 @@ impl DiscoveryCache {
         own: (&str, &[ClusterObjectSet]),
         kinds: bool,
     ) -> Result<Vec<Provider>, kube::Error> {
-        let installed = self.revisions.installed(&self.extensions, own).await?;
+        let installed = self.revisions.installed(&self.extensions, own).await;
         let with = |defined: &dyn Fn(&ClusterObjectSet) -> BTreeSet<GroupVersionKind>| {
             let found = installed.iter().map(|(name, set)| provider(name, set, defined(set)));
             found.collect::<Vec<_>>()

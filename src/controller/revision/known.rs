@@ -14,7 +14,6 @@ use std::sync::Arc;
 use futures::channel::mpsc;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store, store::Writer};
 use kube::runtime::watcher;
@@ -127,19 +126,13 @@ impl KnownRevisions {
 
     /// Returns the installed revision of each extension that is not being removed, by its name; `own`
     /// are the revisions of the one that asks. A revision that cannot be read is ignored.
-    ///
-    /// # Errors
-    /// Fails when they have to be read from the API server, and that fails.
     pub async fn installed(
         &self,
         extensions: &Store<DeserializeGuard<ClusterExtension>>,
         (asking, own): (&str, &[ClusterObjectSet]),
-    ) -> Result<Vec<(String, ClusterObjectSet)>, kube::Error> {
-        if !(is_complete(&self.store).await && is_complete(extensions).await) {
-            // What the API server remembers is as new as the event that brought us here.
-            let any = ListParams::default().match_any();
-            return olm_cluster::installed(&self.client, &any).await;
-        }
+    ) -> Vec<(String, ClusterObjectSet)> {
+        // They fail when the process ends.
+        let _ = tokio::join!(self.store.wait_until_ready(), extensions.wait_until_ready());
         let sets = self.store.state();
         let known = installed(sets.iter().filter_map(|set| set.0.as_ref().ok()));
         let mut found = Vec::new();
@@ -161,7 +154,7 @@ impl KnownRevisions {
             };
             found.extend(set.map(|set| (name, set)));
         }
-        Ok(found)
+        found
     }
 
     /// Returns whether the watch has not brought yet what this process has written.
