@@ -162,11 +162,6 @@ mod tests {
         assert!(!write.is_allowed() && term.begin().is_err());
     }
 
-    #[test]
-    fn without_a_lease_everything_may_be_written() {
-        assert!(Term::unlimited().begin().is_ok());
-    }
-
     #[tokio::test]
     async fn a_closed_term_lets_writes_end() {
         let term = Term::unlimited();

@@ -421,34 +421,3 @@ fn is_no_verdict(err: &kube::Error) -> bool {
         _ => false,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    // applying.md 3.6
-    #[rstest]
-    #[case::full(
-        "exceeded quota: q, requested: secrets=1, used: secrets=5, limited: secrets=5",
-        true
-    )]
-    #[case::lowered(
-        "exceeded quota: q, requested: secrets=1, used: secrets=6, limited: secrets=5",
-        false
-    )]
-    #[case::ports(
-        "exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=2, limited: \
-         services.nodeports=2",
-        false
-    )]
-    #[case::else_refused("admission webhook \"w\" denied the request", false)]
-    fn what_a_full_quota_counts_already_may_be_made_anew(
-        #[case] refusal: &str,
-        #[case] want: bool,
-    ) {
-        let text = format!("secrets \"s\" is forbidden: {refusal}");
-        assert_eq!(is_counted_twice(&text), want);
-    }
-}

@@ -230,11 +230,16 @@ async fn an_object_of_somebody_else_is_told_while_a_phase_is_observed() {
 
 // applying.md 3.6: the place of the old object is free when the new one is made
 #[rstest]
-#[case::full(3, true)]
-#[case::too_full(4, false)]
+#[case::full("configmaps=1, used: configmaps=3, limited: configmaps=3", true)]
+#[case::too_full("configmaps=1, used: configmaps=4, limited: configmaps=3", false)]
+#[case::ports(
+    "services.nodeports=1, used: services.nodeports=2, limited: services.nodeports=2",
+    false
+)]
+#[case::without_numbers("configmaps=1", false)]
 #[tokio::test]
 async fn an_object_with_a_fixed_field_is_replaced_under_a_full_quota(
-    #[case] used: u32,
+    #[case] requested: &str,
     #[case] want: bool,
 ) {
     let mut frozen = live(Some("u"), false);
@@ -244,10 +249,7 @@ async fn an_object_with_a_fixed_field_is_replaced_under_a_full_quota(
         let message = format!("configmaps \"c\" is {message}");
         (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": message}))
     };
-    let quota = format!(
-        "forbidden: exceeded quota: q, requested: configmaps=1, used: configmaps={used}, \
-         limited: configmaps=3"
-    );
+    let quota = format!("forbidden: exceeded quota: q, requested: {requested}");
     let written = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&written);
     let client = answering(move |request| {
