@@ -10,7 +10,7 @@ use olm_api::keys::manager;
 use olm_core::annotations::is_paused;
 use olm_core::manager::tool_of;
 use olm_core::plan::differences;
-use olm_core::revision::without_refused;
+use olm_core::revision::{put_back, without_refused};
 use olm_core::yaml::to_yaml;
 
 use crate::managed::{self, Managed, failure};
@@ -324,18 +324,20 @@ pub(crate) async fn would_change(
     live: &Object,
 ) -> Result<Vec<String>, String> {
     let params = PatchParams { force: true, dry_run: true, ..PatchParams::apply(manager::OBJECTS) };
-    let (api, mut sent) = (api(client, object), object.clone());
+    let (api, mut sent, mut lists) = (api(client, object), object.clone(), Vec::new());
     sent.remove_fields_of_others();
     let after = loop {
         let error = match api.patch(object.name(), &params, &Patch::Apply(&sent.0)).await {
             Ok(after) => break after,
             Err(error) => error,
         };
-        let accepted = without_refused(&sent, &olm_cluster::message(&error));
+        let accepted = without_refused(&sent, &olm_cluster::message(&error), &mut lists);
         sent = accepted.ok_or_else(|| failure(&error))?;
     };
-    let after = serde_json::to_value(after).unwrap_or_default();
-    let found = differences(&Value::Object(live.0.clone()), &after);
+    let after = serde_json::to_value(after).ok().and_then(Object::from_value);
+    let mut after = after.unwrap_or_else(|| live.clone());
+    put_back(&mut after, &lists);
+    let found = differences(&Value::Object(live.0.clone()), &after.into_value());
     Ok(found.into_iter().map(|field| field.path).collect())
 }
 

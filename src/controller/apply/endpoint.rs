@@ -14,7 +14,7 @@ use kube::api::{
 use kube::core::Resource;
 use olm_api::keys::manager;
 use olm_core::object::{Identity, Object};
-use olm_core::revision::without_refused;
+use olm_core::revision::{put_back, without_refused};
 use serde_json::{Value, json};
 
 use super::error::ApplyError;
@@ -118,21 +118,41 @@ impl Endpoint {
     }
 
     async fn patch(&self, object: &Object, params: &PatchParams) -> Result<Object, kube::Error> {
-        let mut sent = self.sent(object);
+        let (mut sent, mut lists) = (self.sent(object), Vec::new());
         let mut rounds = 0..MAX_ROUNDS;
-        loop {
-            let request = self.request.patch(object.name(), params, &Patch::Apply(&sent.0));
+        let mut applied = loop {
+            // What has lost entries of a list is not written like that.
+            let dry_run = params.dry_run || !lists.is_empty();
+            let params = PatchParams { dry_run, ..params.clone() };
+            let request = self.request.patch(object.name(), &params, &Patch::Apply(&sent.0));
             let answer = self.send(request).await;
-            let Err(kube::Error::Api(refusal)) = &answer else { return answer };
+            let Err(kube::Error::Api(refusal)) = &answer else { break answer? };
             // A create ignores what an apply refuses: the object may be there already.
             let Some(accepted) =
-                rounds.next().and_then(|_| without_refused(&sent, &refusal.message))
+                rounds.next().and_then(|_| without_refused(&sent, &refusal.message, &mut lists))
             else {
                 return answer;
             };
             tracing::debug!(object = object.identity().text(), refusal = %refusal.message, "left out");
             sent = Cow::Owned(accepted);
+        };
+        put_back(&mut applied, &lists);
+        if params.dry_run || lists.is_empty() {
+            Ok(applied)
+        } else {
+            self.overwrite(object, applied).await
         }
+    }
+
+    /// Writes what an apply would make of an object, its managed fields included, provided nobody wrote
+    /// since that was read.
+    async fn overwrite(&self, object: &Object, applied: Object) -> Result<Object, kube::Error> {
+        let parts: Vec<_> =
+            applied.0.into_iter().map(|(key, part)| (format!("/{key}"), part)).collect();
+        let is_content = |path: &str| !matches!(path, "/apiVersion" | "/kind" | "/status");
+        let parts = parts.iter().filter(|(path, _)| is_content(path));
+        let parts: Vec<_> = parts.map(|(path, part)| (path.as_str(), part.clone())).collect();
+        self.replace(object, &parts).await
     }
 
     /// Replaces parts by their paths, provided nobody wrote since `live` was read.
@@ -248,6 +268,46 @@ mod tests {
         let seen = seen.lock().unwrap();
         let odd: Vec<_> = seen.iter().map(|sent| sent.get("odd").is_some()).collect();
         assert_eq!(odd, [true, false]);
+    }
+
+    // applying.md 3.6: what was made by a create has all entries, and keeps them when it is applied
+    #[tokio::test]
+    async fn entries_with_the_same_key_are_written_together() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        let client = answering(move |request| {
+            let sent = request.body();
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            kept.lock().unwrap().push((query, sent.clone()));
+            let twice = "failed to create typed patch object (n/o; g/v1, Kind=K): errors:\n  .ports: \
+                duplicate entries for key [port=80,protocol=\"TCP\"]";
+            match sent.get("ports").and_then(Value::as_array).map_or(0, Vec::len) {
+                _ if sent.is_array() => (200, json!({})),
+                2 => (500, json!({"status": "Failure", "code": 500, "message": twice})),
+                _ => (200, sent.clone()),
+            }
+        });
+        let ports = json!([{"name": "http", "port": 80}, {"name": "metrics", "port": 80}]);
+        let object = json!({"apiVersion": "g/v1", "kind": "K", "ports": ports,
+            "metadata": {"name": "n", "resourceVersion": "7"}});
+        let object = Object::from_value(object).unwrap();
+        let endpoint = Endpoint::new(client, &kind(false), "");
+        let tried = endpoint.try_apply(&object, manager::DRY_RUN).await.unwrap();
+        assert_eq!(tried.0["ports"], ports);
+        seen.lock().unwrap().clear();
+        endpoint.apply(&object, false).await.unwrap();
+        let seen = seen.lock().unwrap();
+        let dry: Vec<_> = seen.iter().map(|(query, _)| query.contains("dryRun=All")).collect();
+        assert_eq!(dry, [false, true, false]);
+        let add = |path: &str, value: &Value| json!({"op": "add", "path": path, "value": value});
+        assert_eq!(
+            seen[2].1,
+            json!([
+                add("/metadata", &json!({"name": "n", "resourceVersion": "7"})),
+                add("/ports", &ports),
+                add("/metadata/resourceVersion", &json!("7"))
+            ])
+        );
     }
 
     // rendering.md R10, 1.5: upstream sends the namespace, which the API server ignores

@@ -69,7 +69,7 @@ pub use provider::{
 pub use record::{BundleRecord, recorded_generation};
 pub(crate) use report::began;
 pub use report::{Deadline, Outcome, bundle_version, deadline, is_late, judged_from, statements};
-pub use typed::without_refused;
+pub use typed::{put_back, without_refused};
 pub use workload::{
     MAX_PODS, hindrance, is_unpulled, missing_pods, pod_fault, pod_selector, pods_hint, stalled,
     unmet,

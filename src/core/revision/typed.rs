@@ -3,7 +3,9 @@
 //!
 //! Bundles have both, and their objects exist already when the next version is applied. The answer of
 //! the API server names each by its path, so that fields which only a newer API server knows are kept
-//! where they are known. Source: applying.md 3.6; structured-merge-diff, `typed/validate.go`.
+//! where they are known. Entries with the same key are put back into what the apply gives: of two names
+//! for one port of a container, each may be used. Source: applying.md 3.6; structured-merge-diff,
+//! `typed/validate.go`.
 
 use serde_json::Value;
 
@@ -18,42 +20,103 @@ enum Element<'a> {
     Keys(Vec<(&'a str, Value)>),
 }
 
+/// A list with several entries of one key, as it is wanted.
+#[derive(Debug)]
+pub struct WholeList {
+    path: String,
+    /// The fields that are the key of an entry.
+    key: Vec<String>,
+    entries: Vec<Value>,
+}
+
 /// Returns the object without what an answer to its server-side apply refuses in this way: without
-/// unknown fields, and with the last of equal entries, which is the one that counts. `None` if the
-/// answer names nothing like that.
-pub fn without_refused(object: &Object, answer: &str) -> Option<Object> {
+/// unknown fields, and with the last of equal entries, which is the one that counts where only one can.
+/// `None` if the answer names nothing like that. Lists that lose entries are added to `lists`.
+pub fn without_refused(
+    object: &Object,
+    answer: &str,
+    lists: &mut Vec<WholeList>,
+) -> Option<Object> {
     let (_, errors) = answer.strip_prefix(REFUSAL)?.split_once("): ")?;
     let mut value = object.clone().into_value();
-    let changed = errors.lines().filter(|line| mend(&mut value, line.trim())).count();
+    let changed = errors.lines().filter(|line| mend(&mut value, line.trim(), lists)).count();
     Object::from_value(value).filter(|_| changed > 0)
 }
 
-fn mend(object: &mut Value, error: &str) -> bool {
+/// Gives what an apply has made of an object the entries again that were left out. What others have
+/// added to these lists stays behind them.
+pub fn put_back(object: &mut Object, lists: &[WholeList]) {
+    let mut value = Value::Object(std::mem::take(&mut object.0));
+    for list in lists {
+        at(&mut value, &list.path, &mut |value, rest| {
+            let found = value.as_array_mut().filter(|_| rest.is_empty());
+            found.map(|found| *found = list.with(found)).is_some()
+        });
+    }
+    if let Value::Object(map) = value {
+        object.0 = map;
+    }
+}
+
+impl WholeList {
+    /// Returns all entries, as they were `found` those that were not left out.
+    fn with(&self, found: &[Value]) -> Vec<Value> {
+        let all = self.entries.iter().enumerate().map(|(index, entry)| {
+            let mut later = self.entries.iter().skip(index + 1);
+            let is_left_out = later.any(|later| self.is_same(entry, later));
+            let found = found.iter().find(|it| !is_left_out && self.is_same(entry, it));
+            found.unwrap_or(entry)
+        });
+        let is_of_others = |it: &&Value| !self.entries.iter().any(|entry| self.is_same(entry, it));
+        all.chain(found.iter().filter(is_of_others)).cloned().collect()
+    }
+
+    fn is_same(&self, one: &Value, other: &Value) -> bool {
+        self.key.iter().all(|key| match one.get(key) {
+            Some(value) => is_key(other, key, value),
+            None => other.get(key).is_none_or(|value| is_key(one, key, value)),
+        })
+    }
+}
+
+fn mend(object: &mut Value, error: &str, lists: &mut Vec<WholeList>) -> bool {
     if let Some(path) = error.strip_suffix(": field not declared in schema") {
-        return at(object, path, &|value, rest| {
+        return at(object, path, &mut |value, rest| {
             let field = rest.strip_prefix('.');
             value.as_object_mut().zip(field).is_some_and(|(map, field)| map.remove(field).is_some())
         });
     }
     let Some((path, key)) = error.rsplit_once(": duplicate entries for key ") else { return false };
     let Some((key, _)) = Element::read(key) else { return false };
-    at(object, path, &|value, rest| {
+    at(object, path, &mut |value, rest| {
         let Some(items) = value.as_array_mut().filter(|_| rest.is_empty()) else { return false };
+        let whole = items.clone();
         let is = |(index, item): (usize, &Value)| key.is(index, item);
         let mut equal: Vec<bool> = items.iter().enumerate().map(is).collect();
         if let Some(last) = equal.iter_mut().rev().find(|equal| **equal) {
             *last = false;
         }
-        let before = items.len();
         let mut equal = equal.into_iter();
         items.retain(|_| !equal.next().unwrap_or_default());
-        items.len() < before
+        let is_less = items.len() < whole.len();
+        let fields = key.fields();
+        if is_less && !fields.is_empty() && lists.iter().all(|list| list.path != path) {
+            lists.push(WholeList { path: path.to_owned(), key: fields, entries: whole });
+        }
+        is_less
     })
+}
+
+/// Says whether an entry has this value as part of its key. What is missing has its default, which of
+/// a protocol is TCP.
+fn is_key(entry: &Value, key: &str, value: &Value) -> bool {
+    let is_default = || key != "protocol" || value == "TCP";
+    entry.get(key).map_or_else(is_default, |found| found == value)
 }
 
 /// Goes down a path, and says whether `change` did something to a value on the way; it also gets the
 /// rest of the path. A key may contain points itself.
-fn at(value: &mut Value, path: &str, change: &dyn Fn(&mut Value, &str) -> bool) -> bool {
+fn at(value: &mut Value, path: &str, change: &mut dyn FnMut(&mut Value, &str) -> bool) -> bool {
     if change(value, path) {
         return true;
     }
@@ -99,9 +162,19 @@ impl<'a> Element<'a> {
             Self::Index(wanted) => index == *wanted,
             Self::Keys(keys) => keys.iter().all(|(key, wanted)| match *key {
                 "" => item == wanted,
-                // An absent key has its default, such as protocol TCP.
-                key => item.get(key).is_none_or(|value| value == wanted),
+                key => is_key(item, key, wanted),
             }),
+        }
+    }
+
+    /// Returns the fields of the keys; items that are scalars have none.
+    fn fields(&self) -> Vec<String> {
+        match self {
+            Self::Index(_) => Vec::new(),
+            Self::Keys(keys) => {
+                let names = keys.iter().map(|(key, _)| *key).filter(|key| !key.is_empty());
+                names.map(str::to_owned).collect()
+            }
         }
     }
 }
@@ -118,10 +191,14 @@ mod tests {
     fn what_only_an_apply_refuses_is_left_out() {
         for row in rows(include_str!("../testdata/revision/typed.yaml")) {
             let object = Object::from_value(row["object"].clone()).unwrap();
-            let errors = text(&row, "errors");
-            let left = without_refused(&object, &format!("{OBJECT}{errors}"));
+            let (errors, mut lists) = (text(&row, "errors"), Vec::new());
+            assert_eq!(without_refused(&object, errors, &mut lists), None, "another answer: {row}");
+            let left = without_refused(&object, &format!("{OBJECT}{errors}"), &mut lists);
             assert_eq!(left.map(Object::into_value).as_ref(), row.get("left"), "{row}");
-            assert_eq!(without_refused(&object, errors), None, "another answer: {row}");
+            let Some(answer) = row.get("answer") else { continue };
+            let mut answer = Object::from_value(answer.clone()).unwrap();
+            put_back(&mut answer, &lists);
+            assert_eq!(Some(&answer.into_value()), row.get("whole"), "{row}");
         }
     }
 }
