@@ -17,8 +17,9 @@ use crate::crd_safety::{
 use crate::error::quote;
 use crate::extension::ValidExtension;
 use crate::object::Object;
-use crate::revision::Desired;
+use crate::revision::{Desired, controller};
 use crate::status::Note;
+use crate::status::extension::text::owned_by;
 use crate::uninstall::Instances;
 
 /// The CRDs that a revision would replace.
@@ -73,6 +74,16 @@ impl CrdUpgrades<'_> {
         let new = definitions(desired).find(|crd| crd.name() == name)?;
         first(&self.old(name)?, &Definition::of_object(new), findings)
     }
+
+    /// Returns what to do about a CRD that something else than this extension owns: it would not be
+    /// replaced whatever findings are allowed.
+    fn taken(&self, extension: &str, name: &str) -> Option<String> {
+        let owner = controller(&Object::from_value(self.live.get(name)?.clone())?)?;
+        let (kind, name) = (owner.kind.as_str(), owner.name.as_str());
+        let of_this = |(of, _)| kind == "ClusterObjectSet" && of == extension;
+        let is_own = name.rsplit_once('-').is_some_and(of_this);
+        (!is_own).then(|| owned_by(&format!("{extension}-"), kind, name))
+    }
 }
 
 /// Says whether an extension wants upgrades of its CRDs to be checked, which is the default.
@@ -110,8 +121,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     for (name, findings) in crds.findings(desired) {
         let covered = |finding: &Finding| crds.waivers.cover(&name, finding, crds.now);
         let (passing, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(covered);
-        allow.extend(Waivers::for_all(&name, &findings));
-        first.extend(crds.first(desired, &name, &findings));
+        let taken = crds.taken(facts.name(), &name).filter(|_| !findings.is_empty());
+        if taken.is_none() {
+            allow.extend(Waivers::for_all(&name, &findings));
+        }
+        first.extend(taken.or_else(|| crds.first(desired, &name, &findings)));
         if !passing.is_empty() {
             let passing = list(&passing, MAX_LINES);
             waived.push(format!("CRD {}: {passing}", quote(&name)));
@@ -285,6 +299,23 @@ mod tests {
         // With what is allowed still, whose place it takes.
         let way_out = "policy.olm.operatorframework.io/crd-safety-allow=a:pattern,b:pattern and ";
         assert!(note.message.contains(way_out), "{}", note.message);
+    }
+
+    // applying.md 6.4: nothing is offered to be let pass that would collide
+    #[rstest]
+    #[case::of_this("e-3", "policy.olm.operatorframework.io/crd-safety-allow=a:pattern and ")]
+    #[case::of_another("e-other-3", "ClusterExtension e-other owns objects")]
+    fn a_crd_of_another_extension_is_not_offered_to_be_let_pass(
+        #[case] owner: &str,
+        #[case] want: &str,
+    ) {
+        let mut live = crd("a", "");
+        live["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet", "name": owner,
+            "uid": "u", "controller": true}]);
+        let advice = checked_upgrade(live, &[crd("a", "x")], 0, "").unwrap_err().note.message;
+        assert!(advice.contains(want), "{advice}");
+        assert_eq!(advice.contains("crd-safety-allow"), owner == "e-3", "{advice}");
     }
 
     /// A CRD of these versions, of which the first is stored.
