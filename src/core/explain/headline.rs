@@ -7,12 +7,14 @@ use super::finding::{CatalogReason, Finding};
 use super::hint::Suggestion;
 use super::model::{BundleReport, BundleVerdict, CatalogSummary};
 use super::report::{Headline, Report};
-use crate::error::quote;
+use crate::error::{first_of, quote};
 use crate::resolve::Ending;
 use crate::version::VersionRange;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::label;
 
+/// Most catalogs that are named.
+const MAX_CATALOGS: usize = 5;
 const FORCE: &str = "to force it: upgradeConstraintPolicy SelfCertified";
 
 impl Report<'_> {
@@ -73,7 +75,8 @@ impl Report<'_> {
             let mut parts = vec![if self.catalogs.is_empty() {
                 "there is no catalog; to add one: kubectl olm catalog add NAME IMAGE".to_owned()
             } else if self.catalogs.iter().all(|catalog| !catalog.consulted) {
-                "every catalog is excluded or disabled".to_owned()
+                let names = self.catalogs.iter().map(|catalog| catalog.name);
+                format!("every catalog is excluded or disabled: {}", first_of(names, MAX_CATALOGS))
             } else {
                 format!("no consulted catalog has package {package}")
             }];
