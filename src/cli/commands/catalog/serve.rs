@@ -61,7 +61,11 @@ pub(crate) async fn add(args: AddArgs, global: &Global, out: &mut dyn Write) -> 
     let client = Cluster::client(global).await?;
     let api = Api::<ClusterCatalog>::all(client.clone());
     if api.get_opt(&args.name).await.context("reading ClusterCatalogs")?.is_some() {
-        bail!("ClusterCatalog {:?} already exists", args.name);
+        let name = &args.name;
+        return Err(Failure::failed(
+            format!("ClusterCatalog {name:?} already exists"),
+            format!("kubectl edit clustercatalog {name} changes it"),
+        ));
     }
     let mut question = format!("Serve {} as catalog {}?", args.image, args.name);
     let unlabelled = match &args.pull_secret {
@@ -198,12 +202,10 @@ pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Writ
     }
     for extension in cluster.extensions().await? {
         if let Some(package) = extension.package().filter(|package| offered.contains(package)) {
-            writeln!(
-                out,
-                "{} installs {package}, which this catalog offers: it stays and is repaired; updates \
-                 then need another catalog",
-                extension.name_any()
-            )?;
+            let others = packages.iter().filter(|(catalog, _)| *catalog != args.name);
+            let others = others.filter(|(_, blob)| blob["name"] == package);
+            let others: Vec<_> = others.map(|(catalog, _)| catalog.as_str()).collect();
+            writeln!(out, "{} {}", extension.name_any(), without(package, &others))?;
         }
     }
     let command = format!("kubectl delete clustercatalog {}", args.name);
@@ -215,6 +217,15 @@ pub(crate) async fn remove(args: RemoveArgs, global: &Global, out: &mut dyn Writ
     out.object(&catalog)?;
     writeln!(out, "catalog {} removed", args.name)?;
     Ok(Outcome::Done)
+}
+
+/// Says what becomes of an extension whose package a removed catalog offered, and which others offer.
+fn without(package: &str, others: &[&str]) -> String {
+    let updates = match others {
+        [] => "updates then need another catalog".to_owned(),
+        others => format!("updates may come from {}, too", others.join(", ")),
+    };
+    format!("installs {package}, which this catalog offers: it stays and is repaired; {updates}")
 }
 
 #[cfg(test)]
@@ -240,6 +251,13 @@ mod tests {
             let found = found.map_or_else(|error| json!(error.to_string()), |it| json!(it));
             assert_eq!(found, want, "{name}");
         }
+    }
+
+    #[test]
+    fn other_catalogs_with_the_package_are_named() {
+        let want = "installs p, which this catalog offers: it stays and is repaired; updates";
+        assert_eq!(without("p", &[]), format!("{want} then need another catalog"));
+        assert_eq!(without("p", &["a", "b"]), format!("{want} may come from a, b, too"));
     }
 
     // plugin.md U71
