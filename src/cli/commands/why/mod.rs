@@ -7,6 +7,8 @@
 mod text;
 
 use olm_api::UpgradeConstraintPolicy;
+use olm_api::conditions::Reason;
+use olm_core::error::shell_word;
 use olm_core::explain::{Headline, Report, explain};
 use olm_core::extension::{self, Question, said};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
@@ -121,7 +123,7 @@ async fn on_cluster(
     // The flags may have changed the policy.
     inquiry.options = inquiry.question.options(snapshot.options);
     let asked = args.asked(&extension, &inquiry.question)?;
-    inquiry.holds = inquiry.holds(&cluster, &asked, &catalogs).await?;
+    inquiry.holds = inquiry.holds(&cluster, (&extension, &asked), &catalogs).await?;
     inquiry.version = version;
     let outcome = inquiry.answer(&args, &catalogs, out)?;
     let package = &inquiry.question.filter.package_name;
@@ -143,7 +145,7 @@ pub(crate) async fn of_extension(
     let snapshot = cluster.snapshot_of(extension).await?;
     let catalogs = snapshot.catalogs();
     let mut inquiry = Inquiry::about(extension, cluster, &snapshot).await?;
-    inquiry.holds = inquiry.holds(cluster, extension, &catalogs).await?;
+    inquiry.holds = inquiry.holds(cluster, (extension, extension), &catalogs).await?;
     inquiry.explained(&catalogs, |report| {
         let mut document = serde_json::to_value(report)?;
         for (at, bundle) in report.bundles.iter().enumerate() {
@@ -242,12 +244,12 @@ impl Inquiry {
         })
     }
 
-    /// Finds out what holds the bundle that is chosen and not installed, for an extension as it would be
-    /// if it asked for that.
+    /// Finds out what holds the bundle that is chosen and not installed, for an extension as it is, and as
+    /// it would be if it asked for that.
     async fn holds(
         &self,
         cluster: &Cluster,
-        asked: &ClusterExtension,
+        (written, asked): (&ClusterExtension, &ClusterExtension),
         catalogs: &[Catalog<'_>],
     ) -> anyhow::Result<Vec<Headline>> {
         let question = &self.question;
@@ -276,7 +278,8 @@ impl Inquiry {
                 let notes = plan.holds.into_iter().map(|hold| hold.note);
                 let stands = holds.first().map(|headline| headline.code);
                 let notes = notes.filter(|note| Some(note.reason) != stands);
-                holds.extend(notes.map(headline));
+                let version = (asked.spec != written.spec).then_some(target.version.as_str());
+                holds.extend(notes.map(|note| of_version(note, version)));
             }
             Err(error) => {
                 let Failure { text, .. } = Failure::of(&error);
@@ -319,10 +322,39 @@ impl Inquiry {
     }
 }
 
+/// Returns a hold; if it is about a version that the spec does not ask for, with the command that prints
+/// the rights for that.
+fn of_version(note: Note, version: Option<&str>) -> Headline {
+    let text = match version.filter(|_| note.reason == Reason::PermissionsMissing) {
+        Some(version) => {
+            let flag = format!(" --missing --for-upgrade-to {} ", shell_word(version));
+            note.message.replace(" --missing ", &flag)
+        }
+        None => note.message,
+    };
+    Headline { code: note.reason, text }
+}
+
 #[cfg(test)]
 mod tests {
+    use olm_core::extension::holds::Judgement;
+    use olm_core::revision::Account;
+
     use super::*;
     use crate::fixture::flags;
+
+    #[test]
+    fn rights_are_printed_for_the_version_that_is_asked_about() {
+        let account = Account { namespace: "n".to_owned(), name: "a".to_owned() };
+        for (version, want) in [
+            (None, "kubectl olm rbac e --missing prints them"),
+            (Some("1.1.0"), "kubectl olm rbac e --missing --for-upgrade-to 1.1.0 prints them"),
+        ] {
+            let message = Judgement::default().advice("e", &account, "1.1.0");
+            let hold = of_version(Note { reason: Reason::PermissionsMissing, message }, version);
+            assert!(hold.text.contains(want), "{}", hold.text);
+        }
+    }
 
     #[test]
     fn the_plan_behind_holds_is_of_what_the_flags_ask() {
