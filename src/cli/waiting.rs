@@ -49,7 +49,8 @@ pub(crate) async fn ready(
     let (name, before) = (written.name_any(), progress(written, version));
     let api = Api::<ClusterExtension>::all(client.clone());
     let mut held: Option<Instant> = None;
-    wait(timeout, &format!("{name} is not ready yet"), async |begun| {
+    let mut is_seen = false;
+    let ended = wait(timeout, &format!("{name} is not ready yet"), async |begun| {
         let found = patiently(begun, timeout, async || api.get_opt(&name).await).await;
         let found = found.with_context(|| format!("reading ClusterExtension {name}"))?;
         let Some(found) = found.filter(|found| found.metadata.uid == written.metadata.uid) else {
@@ -59,6 +60,7 @@ pub(crate) async fn ready(
         if !matches!(progress, Progress::Held { .. }) {
             held = None;
         }
+        is_seen = progress != Progress::Unseen;
         Ok(match progress {
             Progress::Ready(version) => {
                 let seconds = begun.elapsed().as_secs();
@@ -83,7 +85,11 @@ pub(crate) async fn ready(
             Progress::Unseen => Look::Unseen(Some(format!("{name}: {WAITING}"))),
         })
     })
-    .await
+    .await;
+    if is_seen && matches!(ended, Ok(Outcome::TimedOut)) {
+        notice(&format!("hint: kubectl olm status {name} shows what it waits for"));
+    }
+    ended
 }
 
 /// The result of a check while waiting.
