@@ -273,6 +273,9 @@ async fn apply(args: ApplyArgs, global: &Global, out: &mut dyn Write) -> Ended {
         }
     }
     let question = format!("Move {}?", counted(moves.len(), "extension"));
+    if moves.is_empty() && left.is_empty() {
+        notice("note: nothing to move: what is locked is installed");
+    }
     if !moves.is_empty() {
         args.confirm.agreed(&question, "--yes confirms it")?;
     }
