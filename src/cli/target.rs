@@ -401,7 +401,7 @@ async fn add_extension(
     if let Some(range) = upgrade {
         snapshot.question.filter.version = Some(range.to_owned());
     }
-    match chosen(&snapshot) {
+    match chosen_or_why(&snapshot) {
         Ok(Chosen { name, image, .. }) => {
             if !known.contains(&name) {
                 loaded.add_image(&name, &image).await?;
