@@ -6,6 +6,7 @@ use std::error::Error;
 
 use olm_cluster::ConnectionError;
 use olm_core::error::joined;
+use olm_core::render::RenderError;
 
 use super::{Outcome, UsageError};
 use crate::limit::Unanswered;
@@ -81,6 +82,9 @@ impl Failure {
                     _ => WITHOUT_CLUSTER,
                 };
                 return whole(Outcome::Unknown, Some(hint));
+            }
+            if let Some(RenderError::Config(error)) = cause.downcast_ref() {
+                return whole(Outcome::Failed, error.hint().as_deref());
             }
             match cause.downcast_ref::<kube::Error>() {
                 Some(kube::Error::Api(status)) => {
