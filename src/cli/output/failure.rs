@@ -146,7 +146,9 @@ impl Failure {
             return Some(unknown(format!("you may not {verb} {resource}"), VIEWER));
         }
         let text = format!("you may not {}", refused.replacen(" resource ", " ", 1));
-        let hint = ["services/proxy", "configmaps"].contains(&resource).then(|| READER.to_owned());
+        let is_of_reader = ["services/proxy", "configmaps"].contains(&resource)
+            && refused.contains(" in the namespace ");
+        let hint = is_of_reader.then(|| READER.to_owned());
         Some(Self { text, outcome: Outcome::Unknown, hint })
     }
 }
@@ -254,6 +256,17 @@ mod tests {
         let want =
             "you may not list \"secrets\" in API group \"\" in the namespace \"olmv1-system\"";
         assert_eq!(failure.text, want);
+        // Nor is what a Role allows for one namespace.
+        for (scope, want) in
+            [("in the namespace \"s\"", Some(READER)), ("at the cluster scope", None)]
+        {
+            let message = format!(
+                "configmaps is forbidden: User \"dana\" cannot list resource \"configmaps\" in API \
+                 group \"\" {scope}"
+            );
+            let hint = Failure::answered(403, &message).unwrap().hint;
+            assert_eq!(hint.as_deref(), want);
+        }
     }
 
     #[test]
