@@ -207,6 +207,10 @@ impl BundleSummary {
         let blob = blobs.get(&(schema::BUNDLE, bundle.name.as_str()));
         let metadata = blob.map(metadata).unwrap_or_default();
         let supported = |mode: &Value| text(&mode["type"]).filter(|_| mode["supported"] == true);
+        let described = described(&metadata);
+        let about = |kind: &GroupVersionKind| {
+            described.get(&[&*kind.group, &*kind.version, &*kind.kind]).copied()
+        };
         let related = blob.into_iter().flat_map(|blob| items(&blob["relatedImages"]));
         let deprecated = index.is_deprecated(&bundle.name);
         let told = message(index, schema::BUNDLE, &bundle.name).unwrap_or_default();
@@ -223,7 +227,7 @@ impl BundleSummary {
             max_open_shift_version: max_openshift(bundle),
             install_modes: items(&metadata["installModes"]).filter_map(supported).collect(),
             needs: bundle.constraints.iter().map(need).collect(),
-            kinds: bundle.kinds.iter().map(|kind| KindSummary::of(kind, &metadata)).collect(),
+            kinds: bundle.kinds.iter().map(|kind| KindSummary::of(kind, about(kind))).collect(),
             suggested_namespace: text(&metadata["annotations"][SUGGESTED_NAMESPACE]),
             related_images: related.filter_map(|it| text(&it["image"])).collect(),
         }
@@ -231,14 +235,7 @@ impl BundleSummary {
 }
 
 impl KindSummary {
-    fn of(kind: &GroupVersionKind, metadata: &Value) -> Self {
-        let is_meant = |it: &&Value| {
-            let name = it["name"].as_str().and_then(|name| name.split_once('.'));
-            it["kind"] == *kind.kind
-                && it["version"] == *kind.version
-                && name.is_some_and(|(_, group)| group == kind.group)
-        };
-        let described = items(&metadata["crdDescriptions"]["owned"]).find(is_meant);
+    fn of(kind: &GroupVersionKind, described: Option<&Value>) -> Self {
         let about = |key: &str| described.and_then(|it| text(&it[key]));
         Self {
             kind: kind.to_string(),
@@ -246,6 +243,19 @@ impl KindSummary {
             description: about("description"),
         }
     }
+}
+
+/// Returns what a CSV says of the kinds that it owns, by group, version and kind; of several the first.
+fn described(metadata: &Value) -> BTreeMap<[&str; 3], &Value> {
+    let mut described = BTreeMap::new();
+    for owned in items(&metadata["crdDescriptions"]["owned"]) {
+        let name = owned["name"].as_str().and_then(|name| name.split_once('.'));
+        let version = owned["version"].as_str().zip(owned["kind"].as_str());
+        if let (Some((_, group)), Some((version, kind))) = (name, version) {
+            described.entry([group, version, kind]).or_insert(owned);
+        }
+    }
+    described
 }
 
 fn channels(index: &PackageIndex) -> Vec<ChannelSummary> {
@@ -265,8 +275,8 @@ fn channels(index: &PackageIndex) -> Vec<ChannelSummary> {
 /// Returns the highest bundle among the heads of a channel.
 fn highest_head<'a>(index: &'a PackageIndex, channel: &str) -> Option<&'a Bundle> {
     let heads = index.channels.get(channel)?.heads();
-    let mut bundles = index.bundles.iter();
-    bundles.find(|bundle| heads.contains(bundle.name.as_str()))
+    let highest = heads.iter().filter_map(|name| index.position(name)).min()?;
+    index.bundles.get(highest)
 }
 
 fn version(bundle: &Bundle) -> Option<String> {
@@ -348,9 +358,12 @@ mod tests {
     use super::*;
     use crate::fixture::rows;
 
+    fn metas(blobs: impl IntoIterator<Item = Value>) -> Vec<Meta> {
+        blobs.into_iter().map(|it| Meta::parse(&it.to_string()).unwrap()).collect()
+    }
+
     fn summary(blobs: &[Value]) -> Option<Summary> {
-        let metas = blobs.iter().map(|it| Meta::parse(&it.to_string()).unwrap());
-        Summary::of("pot", &metas.collect::<Vec<_>>()).unwrap()
+        Summary::of("pot", &metas(blobs.iter().cloned())).unwrap()
     }
 
     fn bundle(version: &str, more: &[Value]) -> Value {
@@ -392,6 +405,33 @@ mod tests {
         let found = summary(&[bundle("1.0.0", &objects)]).unwrap();
         assert_eq!(found.display_name.as_deref(), Some("Pot"));
         assert_eq!(found.bundles[0].install_modes, ["AllNamespaces"]);
+    }
+
+    // It takes minutes if every part is compared with every other.
+    #[test]
+    fn a_large_package_takes_no_more_than_its_size() {
+        let number = |at: usize| format!("1.0.{at}");
+        let channel = |at: usize| {
+            json!({"schema": "olm.channel", "package": "pot", "name": number(at),
+                "entries": [{"name": "none"}]})
+        };
+        let kind = |at: usize| {
+            let kind = json!({"group": "a.b", "version": number(at), "kind": "Pot"});
+            json!({"type": "olm.gvk", "value": kind})
+        };
+        let owned = |at: usize| json!({"name": "pots.a.b", "version": number(at), "kind": "Pot", "displayName": "A"});
+        let owned: Vec<_> = (0..4_000).map(owned).collect();
+        let described = json!({"crdDescriptions": {"owned": owned}});
+        let described = json!({"type": "olm.csv.metadata", "value": described});
+        let kinds: Vec<_> = (0..4_000).map(kind).chain([described]).collect();
+        let bundles = (0..6_000).map(|at| bundle(&number(at), &[]));
+        let channels = (0..6_000).map(channel);
+        let blobs = metas(bundles.chain(channels).chain([bundle("2.0.0", &kinds)]));
+        let start = std::time::Instant::now();
+        let found = Summary::of("pot", &blobs).unwrap().unwrap();
+        assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+        assert_eq!((found.channels.len(), found.bundles[0].kinds.len()), (6_000, 4_000));
+        assert!(found.bundles[0].kinds.iter().all(|kind| kind.title() == "A"));
     }
 
     // plugin.md U24

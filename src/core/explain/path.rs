@@ -11,6 +11,8 @@ const MAX_STEPS: usize = 200;
 /// Most bundles times entries of a package whose paths are looked for: each entry may lead from each
 /// bundle. The largest packages of public catalogs have a tenth.
 const MAX_PAIRS: usize = 10_000_000;
+/// How many names that an entry skips take as long to compare as its range.
+const SKIPS_OF_ENTRY: usize = 10;
 
 /// Everything that can be reached from the installed bundle within one catalog, with the shortest
 /// path to each; of several the one over higher versions.
@@ -37,7 +39,8 @@ impl Reach {
         installed: &'p VersionRelease,
     ) -> Self {
         let mut from = BTreeMap::new();
-        let entries: usize = package.channels.values().map(|it| it.entries.len()).sum();
+        let entries = package.channels.values().flat_map(|channel| &channel.entries);
+        let entries: usize = entries.map(|entry| 1 + entry.skips.len() / SKIPS_OF_ENTRY).sum();
         if package.bundles.len().saturating_mul(entries) > MAX_PAIRS {
             return Self { from };
         }
