@@ -1,11 +1,13 @@
-//! Tables of test cases that are YAML files.
+//! Tables of test cases that are YAML files, and objects that many tests are about.
 
+use olm_api::{ClusterExtension, ClusterObjectSet};
 use proptest::prelude::*;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::catalog::Content;
 use crate::catalog::read::Meta;
+use crate::object::Object;
 use crate::yaml;
 
 /// Returns the rows of a table.
@@ -48,6 +50,45 @@ impl Drop for Shown {
         if std::thread::panicking() {
             eprintln!("the case that failed: {}", self.0);
         }
+    }
+}
+
+/// Returns a value as an object of Kubernetes.
+pub(crate) fn object(value: Value) -> Object {
+    Object::from_value(value).unwrap()
+}
+
+/// Returns extension `e`, which asks for package `p`, with members set or added.
+pub(crate) fn extension(more: &Value) -> ClusterExtension {
+    let mut extension = json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
+        "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
+    merge(&mut extension, more);
+    serde_json::from_value(extension).unwrap()
+}
+
+/// Returns revision `e-<number>`, which is active, with members set or added.
+pub(crate) fn revision(number: i64, more: &Value) -> ClusterObjectSet {
+    let mut revision = json!({"metadata": {"name": format!("e-{number}")}, "spec": {
+        "revision": number, "lifecycleState": "Active", "collisionProtection": "Prevent"}});
+    merge(&mut revision, more);
+    serde_json::from_value(revision).unwrap()
+}
+
+/// Returns a condition of 2026-01-01.
+pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// Sets members of a value, or adds them.
+pub(crate) fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
     }
 }
 

@@ -108,9 +108,10 @@ fn push_char(out: &mut String, c: char) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::cases;
     use proptest::prelude::*;
-    use rstest::rstest;
-    use serde_json::json;
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     #[test]
     fn compacting_keeps_order_and_numbers() {
@@ -120,22 +121,12 @@ mod tests {
     }
 
     // applying.md c4
-    #[rstest]
-    #[case(json!("a<b"), r#""a\u003cb""#)]
-    #[case(json!("\u{2028}\u{1}"), r#""\u2028\u0001""#)]
-    #[case(json!("\u{8}\u{c}\n\r\t\"\\\u{7f}é"), "\"\\b\\f\\n\\r\\t\\\"\\\\\u{7f}é\"")]
-    #[case(json!(1e21), "1e+21")]
-    #[case(json!(1e20), "100000000000000000000")]
-    #[case(json!(1e-7), "1e-7")]
-    #[case(json!(1.5e-10), "1.5e-10")]
-    #[case(json!(0.000_001), "0.000001")]
-    #[case(json!(3.0), "3")]
-    #[case(json!(-0.0), "-0")]
-    #[case(json!(9_007_199_254_740_993_i64), "9007199254740993")]
-    #[case(json!(18_446_744_073_709_551_615_u64), "18446744073709552000")]
-    #[case(json!({"b": [true, null], "a": {}, "B": []}), r#"{"B":[],"a":{},"b":[true,null]}"#)]
-    fn writes_each_value_as_go(#[case] value: Value, #[case] want: &str) {
-        assert_eq!(to_string(&value), want);
+    #[test]
+    fn writes_each_value_as_go() {
+        for (json, want) in cases::<(&str, &str)>(CASES, "writes_each_value_as_go") {
+            let value: Value = serde_json::from_str(json).unwrap();
+            assert_eq!(to_string(&value), want);
+        }
     }
 
     proptest! {

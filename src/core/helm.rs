@@ -364,10 +364,12 @@ struct ChartMetadata {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::{cases, extension};
+
+    const CASES: &str = include_str!("testdata/cases.yaml");
 
     fn packed(release: &Value) -> Vec<u8> {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
@@ -391,26 +393,20 @@ mod tests {
     }
 
     fn desired(release: Release) -> Desired {
-        let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
-            "metadata": {"name": "e", "uid": "u", "generation": 7},
-            "spec": {"namespace": "ns",
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-        }))
-        .unwrap();
+        let extension = extension(&json!({"metadata": {"uid": "u", "generation": 7}}));
         let account = "ns/sa".parse().unwrap();
         release.desired(ValidExtension::of(&extension).unwrap(), &account).unwrap()
     }
 
     // applying.md b2
-    #[rstest]
-    #[case::newest(&[("1", "superseded"), ("2", "deployed")], Some(2))]
-    #[case::failed_upgrade(&[("1", "deployed"), ("10", "failed"), ("9", "superseded")], Some(1))]
-    #[case::failed_first(&[("1", "failed")], None)]
-    #[case::none(&[], None)]
-    fn the_release_that_counts(#[case] all: &[(&str, &str)], #[case] want: Option<u64>) {
-        let all = all.iter().map(|(version, status)| index(version, status));
-        let got = current(all.collect()).map(|index| index.version);
-        assert_eq!(got, want);
+    #[test]
+    fn the_release_that_counts() {
+        for (all, want) in
+            cases::<(Vec<(&str, &str)>, Option<u64>)>(CASES, "the_release_that_counts")
+        {
+            let all = all.into_iter().map(|(version, status)| index(version, status));
+            assert_eq!(current(all.collect()).map(|index| index.version), want);
+        }
     }
 
     // applying.md b1, b5
@@ -480,17 +476,17 @@ mod tests {
         assert_eq!(held[0].pointer("/data"), object.pointer("/data"));
     }
 
-    #[rstest]
-    #[case::not_gzip(b"x".to_vec(), "Helm release in Secret s: not gzip: ")]
-    #[case::not_json(packed(&json!("x")), "Helm release in Secret s: not a release: ")]
-    #[case::no_object(
-        packed(&json!({"manifest": "\n[]"})),
-        "Helm release in Secret s: manifest, line 2: not an object"
-    )]
-    fn what_is_no_release_is_named(#[case] bytes: Vec<u8>, #[case] want: &str) {
-        let index = Index::read("s", &labels("1", DEPLOYED), &data(&bytes, "")).unwrap();
-        let error = index.release(&[]).unwrap_err().to_string();
-        assert!(error.starts_with(want), "{error}");
+    #[test]
+    fn what_is_no_release_is_named() {
+        for (bytes, want) in [
+            (b"x".to_vec(), "not gzip: "),
+            (packed(&json!("x")), "not a release: "),
+            (packed(&json!({"manifest": "\n[]"})), "manifest, line 2: not an object"),
+        ] {
+            let index = Index::read("s", &labels("1", DEPLOYED), &data(&bytes, "")).unwrap();
+            let error = index.release(&[]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("Helm release in Secret s: {want}")), "{error}");
+        }
     }
 
     #[test]

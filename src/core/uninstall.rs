@@ -163,7 +163,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, object};
 
     const CASES: &str = include_str!("testdata/cases.yaml");
 
@@ -247,13 +247,9 @@ mod tests {
             cases::<(&str, Value, Value, bool)>(CASES, "crds_that_can_stay")
         {
             let version = |schema: Value| json!({"served": true, "schema": schema});
-            let crd = Object::from_value(json!({
-                "apiVersion": "apiextensions.k8s.io/v1",
-                "kind": "CustomResourceDefinition",
-                "metadata": {"name": "foos.example.com"},
-                "spec": {"conversion": {"strategy": strategy}, "versions": [version(one), version(other)]},
-            }))
-            .unwrap();
+            let crd = object(json!({"apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition", "metadata": {"name": "foos.example.com"},
+                "spec": {"conversion": {"strategy": strategy}, "versions": [version(one), version(other)]}}));
             assert_eq!(cannot_stay(&crd).is_none(), can);
         }
     }

@@ -1,6 +1,6 @@
 //! The sample bundle of the tests, and changes to it.
 
-use super::{Bundle, BundleError, Files};
+use super::{Bundle, BundleError, Files, InstallMode, mode};
 use crate::error::Chain;
 
 /// Returns the files of `testdata/bundle/sample`.
@@ -46,6 +46,18 @@ pub(crate) fn csv_of(modes: &str, spec: &str) -> String {
         "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n\
          metadata: {{name: pot.v1}}\nspec: {{<<: {spec}, installModes: {modes}}}\n"
     )
+}
+
+/// Returns the install modes of these letters, which are supported.
+pub(crate) fn modes(letters: &str) -> Vec<InstallMode> {
+    let mode = |letter| match letter {
+        'A' => mode::ALL_NAMESPACES,
+        'O' => mode::OWN_NAMESPACE,
+        'S' => mode::SINGLE_NAMESPACE,
+        _ => mode::MULTI_NAMESPACE,
+    };
+    let mode = |letter| InstallMode { mode: mode(letter).to_owned(), supported: true };
+    letters.chars().map(mode).collect()
 }
 
 pub(crate) fn files(entries: &[(&str, &str)]) -> Files {

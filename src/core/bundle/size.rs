@@ -113,7 +113,6 @@ mod tests {
     use super::super::fixture::{load, refusal, with};
     use super::*;
     use crate::fixture::cases;
-    use rstest::rstest;
 
     const CASES: &str = include_str!("../testdata/bundle/cases.yaml");
 
@@ -142,34 +141,32 @@ mod tests {
         assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "c"]);
     }
 
-    #[rstest]
-    #[case::first(config_map("a", LARGEST + 1), 1, 4_194_305)]
-    #[case::behind_a_comment(format!("# one\n\n{}", config_map("a", LARGEST)), 3, 4_194_311)]
-    #[case::second(format!("a: b\n---\n# two\n{}---\nc: d\n", config_map("a", LARGEST)), 4, 4_194_314)]
-    #[case::on_the_line_of_its_marker(format!("a: b\n--- {}\n", json("a", LARGEST)), 2, 4_194_309)]
-    #[case::behind_an_end(format!("a: b\n...\n{}", config_map("a", LARGEST)), 3, 4_194_308)]
-    #[case::carriage_returns(format!("a: b\r\n---\r\n{}", config_map("a", LARGEST)), 3, 4_194_309)]
-    #[case::not_a_marker(format!("a: b\n----\n{}", config_map("a", LARGEST)), 1, 4_194_314)]
-    #[case::json(json("b", LARGEST + 1), 1, 4_194_305)]
-    fn a_larger_document_is_refused(#[case] text: String, #[case] line: u8, #[case] bytes: usize) {
-        let kind = if text.starts_with('{') { "json" } else { "yaml" };
-        let path = format!("manifests/x.{kind}");
-        let want = format!("{path}, line {line}: document of {bytes} bytes is larger than 4194304");
-        let want = format!("{want} (4 MiB), which no API server takes");
-        assert_eq!(refusal(&with(&[(&path, &text)])), want);
+    #[test]
+    fn a_larger_document_is_refused() {
+        for (before, is_json, more, after, line, bytes) in
+            cases::<(&str, bool, usize, &str, u8, usize)>(CASES, "a_larger_document_is_refused")
+        {
+            let document = if is_json { json } else { config_map };
+            let text = format!("{before}{}{after}", document("a", LARGEST + more));
+            let kind = if text.starts_with('{') { "json" } else { "yaml" };
+            let path = format!("manifests/x.{kind}");
+            let want =
+                format!("{path}, line {line}: document of {bytes} bytes is larger than 4194304");
+            let want = format!("{want} (4 MiB), which no API server takes");
+            assert_eq!(refusal(&with(&[(&path, &text)])), want);
+        }
     }
 
-    #[rstest]
-    #[case(ANNOTATIONS_FILE)]
-    #[case(DEPENDENCIES_FILE)]
-    #[case(PROPERTIES_FILE)]
-    fn metadata_has_the_same_limit(#[case] file: &str) {
+    #[test]
+    fn metadata_has_the_same_limit() {
         let text = format!("a: {}\n", "~".repeat(LARGEST));
-        let want = format!(
-            "{file}, line 1: document of 4194308 bytes is larger than 4194304 (4 MiB), which no API \
-             server takes"
-        );
-        assert_eq!(refusal(&with(&[(file, &text)])), want);
+        for file in [ANNOTATIONS_FILE, DEPENDENCIES_FILE, PROPERTIES_FILE] {
+            let want = format!(
+                "{file}, line 1: document of 4194308 bytes is larger than 4194304 (4 MiB), which no API \
+                 server takes"
+            );
+            assert_eq!(refusal(&with(&[(file, &text)])), want);
+        }
     }
 
     #[test]

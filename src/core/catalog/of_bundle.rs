@@ -296,8 +296,6 @@ fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
     use crate::bundle::fixture::{load, with};
     use crate::bundle::{DEPENDENCIES_FILE, PROPERTIES_FILE};
@@ -341,24 +339,30 @@ mod tests {
         assert_eq!(bundle.images.len(), 3, "{:?}", bundle.images);
     }
 
-    /// Reads a bundle whose CSV has these members of `spec` too.
-    fn read_with(spec: &Value) -> Result<CatalogBundle, String> {
+    /// A bundle whose CSV is changed.
+    fn changed(change: impl FnOnce(&mut Value)) -> Files {
         let mut files = files("1.0.0", "");
         let mut csv: Value = serde_json::from_slice(&files["manifests/csv.yaml"]).unwrap();
-        let members = spec.as_object().unwrap().clone();
-        csv["spec"].as_object_mut().unwrap().extend(members);
+        change(&mut csv);
         files.insert("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes());
+        files
+    }
+
+    /// Reads a bundle whose CSV has these members of `spec` too.
+    fn read_with(spec: &Value) -> Result<CatalogBundle, String> {
+        let members = spec.as_object().unwrap().clone();
+        let files = changed(|csv| csv["spec"].as_object_mut().unwrap().extend(members));
         let read = CatalogBundle::new(&load(&files), &files, "quay.io/pots/teapot-bundle:1");
         read.map_err(|error| Chain(&error).to_string())
     }
 
     // resolution.md 4.2
-    #[rstest]
-    #[case::text(json!("20250104"))]
-    #[case::number(json!(20_250_104))]
-    fn the_release_of_a_csv_is_that_of_the_package(#[case] release: Value) {
-        let blob = read_with(&json!({"release": release})).unwrap().blob;
-        assert!(blob.contains(r#""release":"20250104""#), "{blob}");
+    #[test]
+    fn the_release_of_a_csv_is_that_of_the_package() {
+        for release in [json!("20250104"), json!(20_250_104)] {
+            let blob = read_with(&json!({"release": release})).unwrap().blob;
+            assert!(blob.contains(r#""release":"20250104""#), "{blob}");
+        }
         assert!(!read("1.0.0", "").blob.contains("release"));
     }
 
@@ -394,25 +398,20 @@ mod tests {
     }
 
     // As opm has it: only a property of the CSV counts instead of package and version.
-    #[rstest]
-    #[case("[]", "1.0.0")]
-    #[case(
-        r#"[{"type":"olm.package","value":{"packageName":"p","version":"3.0.0"}},
-        {"type":"olm.package","value":{"packageName":"p","version":"4.0.0"}}]"#,
-        "4.0.0"
-    )]
-    fn a_bundle_has_one_package(#[case] annotation: &str, #[case] want: &str) {
-        let mut files = files("1.0.0", "");
-        let mut csv: Value = serde_json::from_slice(&files["manifests/csv.yaml"]).unwrap();
-        csv["metadata"]["annotations"]["olm.properties"] = json!(annotation);
-        files.insert("manifests/csv.yaml".to_owned(), csv.to_string().into_bytes());
-        let property = "{type: olm.package, value: {packageName: p, version: 2.0.0}}";
-        let properties = format!("properties: [{property}]").into_bytes();
-        files.insert(PROPERTIES_FILE.to_owned(), properties);
-        let blob: Value = serde_json::from_str(&catalog_bundle(&files, "").blob).unwrap();
-        let own = items(&blob["properties"]).filter(|it| it["type"] == property::PACKAGE);
-        let versions: Vec<_> = own.map(|it| it["value"]["version"].as_str().unwrap()).collect();
-        assert_eq!(versions, [want]);
+    #[test]
+    fn a_bundle_has_one_package() {
+        for (annotation, want) in cases::<(Value, &str)>(CASES, "a_bundle_has_one_package") {
+            let annotation = json!(annotation.to_string());
+            let mut files =
+                changed(|csv| csv["metadata"]["annotations"]["olm.properties"] = annotation);
+            let property = "{type: olm.package, value: {packageName: p, version: 2.0.0}}";
+            let properties = format!("properties: [{property}]").into_bytes();
+            files.insert(PROPERTIES_FILE.to_owned(), properties);
+            let blob: Value = serde_json::from_str(&catalog_bundle(&files, "").blob).unwrap();
+            let own = items(&blob["properties"]).filter(|it| it["type"] == property::PACKAGE);
+            let versions: Vec<_> = own.map(|it| it["value"]["version"].as_str().unwrap()).collect();
+            assert_eq!(versions, [want]);
+        }
     }
 
     // plugin.md U66

@@ -1,12 +1,11 @@
 use std::fmt::Write as _;
 
 use olm_api::keys::policy;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::extension::{Policy, ValidExtension};
-use crate::fixture::cases;
+use crate::fixture::{self, cases, merge};
 use crate::yaml;
 
 const CASES: &str = include_str!("../testdata/classic/cases.yaml");
@@ -59,6 +58,17 @@ fn what_is_printed_is_understood_by_the_controller() {
 
 fn shown(line: &Line) -> String {
     format!("{:?} {} {}: {}", line.carried, line.kind, line.field, line.text)
+}
+
+/// An object of OLM Classic: `<kind> <namespace>/<name>`, with its other members.
+pub(super) fn made(of: &str, more: &Value) -> Object {
+    let (kind, place) = of.split_once(' ').unwrap();
+    let (namespace, name) = place.split_once('/').unwrap();
+    let version = KINDS.iter().find(|(it, ..)| *it == kind).unwrap().1;
+    let mut object = json!({"apiVersion": format!("operators.coreos.com/{version}"), "kind": kind,
+        "metadata": {"name": name, "namespace": namespace}});
+    merge(&mut object, more);
+    fixture::object(object)
 }
 
 /// Fields that stand in the line of another.
@@ -119,28 +129,17 @@ fn every_documented_field_has_its_line() {
 
 #[test]
 fn every_object_has_its_line_without_a_subscription_too() {
-    let of = |kind: &str, name: &str, rest: &str| {
-        let version = KINDS.iter().find(|(it, ..)| *it == kind).unwrap().1;
-        format!(
-            "---\napiVersion: operators.coreos.com/{version}\nkind: {kind}\n\
-             metadata: {{name: {name}, namespace: a, labels: {{{rest}}}}}\n"
-        )
-    };
-    let csv = "ClusterServiceVersion";
-    let objects = objects(
-        &[
-            of("OperatorGroup", "g", ""),
-            of(csv, "x.v1", ""),
-            of(csv, "copied.v1", "olm.copiedFrom: b"),
-            of(csv, PACKAGE_SERVER, ""),
-            of("InstallPlan", "install-x", ""),
-            of("OperatorCondition", "x.v1", ""),
-            "---\napiVersion: operators.coreos.com/v1\nkind: OLMConfig\nmetadata: {name: cluster}\n\
-             spec: {features: {disableCopiedCSVs: true}}\n"
-                .to_owned(),
-        ]
-        .concat(),
-    );
+    let bare = |of: &str| made(of, &json!({}));
+    let copied = json!({label::COPIED_FROM: "b"});
+    let objects = [
+        bare("OperatorGroup a/g"),
+        bare("ClusterServiceVersion a/x.v1"),
+        made("ClusterServiceVersion a/copied.v1", &json!({"metadata": {"labels": copied}})),
+        bare(&format!("ClusterServiceVersion a/{PACKAGE_SERVER}")),
+        bare("InstallPlan a/install-x"),
+        bare("OperatorCondition a/x.v1"),
+        made("OLMConfig /cluster", &json!({"spec": {"features": {"disableCopiedCSVs": true}}})),
+    ];
     let answer = Classic::new(&objects).convert(&[]);
     let lines: Vec<_> =
         answer.lines.iter().map(|line| (line.object.as_str(), line.carried)).collect();
@@ -159,21 +158,15 @@ fn every_object_has_its_line_without_a_subscription_too() {
 
 #[test]
 fn a_csv_that_no_extension_comes_from_has_its_line() {
-    let subscription = |namespace: &str| {
-        format!(
-            "apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {{name: s, \
-             namespace: {namespace}}}\nspec: {{name: a, channel: b, source: operatorhubio-catalog}}\n\
-             status: {{installedCSV: a.v1.0.0, currentCSV: a.v1.1.0}}\n"
-        )
-    };
-    let csv = |namespace: &str, version: &str| {
-        format!(
-            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
-             {{name: a.v{version}, namespace: {namespace}}}\n"
-        )
-    };
-    let given = [subscription("a"), subscription("z"), csv("a", "1.1.0"), csv("z", "1.0.0")];
-    let objects = objects(&given.join("---\n"));
+    let spec = json!({"name": "a", "channel": "b", "source": "operatorhubio-catalog"});
+    let status = json!({"installedCSV": "a.v1.0.0", "currentCSV": "a.v1.1.0"});
+    let subscribed = json!({"spec": spec, "status": status});
+    let objects = [
+        made("Subscription a/s", &subscribed),
+        made("Subscription z/s", &subscribed),
+        made("ClusterServiceVersion a/a.v1.1.0", &json!({})),
+        made("ClusterServiceVersion z/a.v1.0.0", &json!({})),
+    ];
     let answer = Classic::new(&objects).convert(&[]);
     let line = |object: &str| {
         let line = answer.lines.iter().find(|line| line.object == object).unwrap();
@@ -185,125 +178,50 @@ fn a_csv_that_no_extension_comes_from_has_its_line() {
     assert_eq!(carried, Carried::NotNeeded);
 }
 
-fn group(name: &str, rest: &str) -> String {
-    format!(
-        "apiVersion: operators.coreos.com/v1\nkind: OperatorGroup\nmetadata: {{name: {name}, \
-         namespace: a}}\n{rest}\n"
-    )
-}
-
-fn condition(spec: &str) -> String {
-    format!(
-        "apiVersion: operators.coreos.com/v2\nkind: OperatorCondition\nmetadata: {{name: a.v1.0.0, \
-         namespace: a}}\nspec: {spec}\n"
-    )
-}
-
-const APIS: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: \
-    {name: a.v1.0.0, namespace: a}\nspec: {apiservicedefinitions: {owned: [{name: views, group: \
-    v.example.com, version: v1, kind: View, deploymentName: a}]}}\n";
-
-fn rights(rules: &str) -> String {
-    format!(
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {{name: \
-         a.v1.0.0, namespace: a}}\nspec: {{install: {{spec: {{permissions: [{{rules: [{rules}]}}]}}}}}}\n"
-    )
-}
-
 // Of each object that is given; what a condition says is read afterwards where one was written.
-#[rstest]
-#[case::no_group(
-    "",
-    "No Subscription OperatorGroup: not found: the extension watches all namespaces"
-)]
-#[case::groups(
-    [group("b", "---"), group("c", "")].concat(),
-    "No OperatorGroup metadata.namespace: conflict: OLM Classic installs nothing while there are several (b, c)"
-)]
-#[case::no_selector(
-    group("b", "spec: {}"),
-    "NotNeeded OperatorGroup targetNamespaces: watches all"
-)]
-#[case::empty(group("b", "spec: {selector: {matchLabels: {}}}"), "watches all namespaces")]
-#[case::no_status(
-    group("b", "spec: {selector: {matchLabels: {a: b}}}"),
-    "No OperatorGroup selector: its"
-)]
-#[case::one(
-    group("b", "spec: {selector: {matchLabels: {a: b}}}\nstatus: {namespaces: [x]}"),
-    "Yes OperatorGroup selector: x: becomes watchNamespace"
-)]
-#[case::twice(
-    group("b", "spec: {targetNamespaces: [x, x]}"),
-    "Yes OperatorGroup targetNamespaces: x: becomes watchNamespace"
-)]
-#[case::silent(
-    condition("{deployments: [a]}"),
-    "NotNeeded OperatorCondition conditions: none are set; with"
-)]
-#[case::written(
-    condition("{conditions: [{type: Upgradeable, status: \"True\"}]}"),
-    "Yes OperatorCondition conditions: become annotation"
-)]
-#[case::overridden(
-    condition("{overrides: [{type: Upgradeable, status: \"True\"}]}"),
-    "Yes OperatorCondition conditions: become annotation"
-)]
-#[case::apis(APIS, "Yes ClusterServiceVersion apiservicedefinitions.owned: v1.v.example.com")]
-#[case::roles_of_apis(
-    APIS,
-    "user roles of APIs: their ClusterRoles stay as long as the APIServices"
-)]
-#[case::classic_is_used(
-    rights(
-        "{apiGroups: [operators.coreos.com], resources: [subscriptions, clusterserviceversions/status, operatorconditions]}"
-    ),
-    "No ClusterServiceVersion rights on clusterserviceversions, subscriptions: the operator may"
-)]
-fn what_is_beside_a_subscription_has_its_line(#[case] more: impl AsRef<str>, #[case] want: &str) {
-    let subscription = "apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: \
-        {name: a, namespace: a}\nspec: {name: a, channel: b, source: operatorhubio-catalog}\n\
-        status: {installedCSV: a.v1.0.0}\n";
-    let objects = objects(&format!("{}---\n{subscription}", more.as_ref()));
-    let answer = Classic::new(&objects).convert(&[]);
-    let lines: Vec<_> = answer.lines.iter().map(shown).collect();
-    let found = lines.iter().filter(|line| line.contains(want));
-    assert_eq!(found.count(), (objects.len() - 1).max(1), "{lines:#?}");
-    assert_eq!(answer.migrations[0].is_decided, !want.starts_with("No OperatorGroup"));
+#[test]
+fn what_is_beside_a_subscription_has_its_line() {
+    for (more, want) in
+        cases::<(Vec<(&str, Value)>, &str)>(CASES, "what_is_beside_a_subscription_has_its_line")
+    {
+        let spec = json!({"name": "a", "channel": "b", "source": "operatorhubio-catalog"});
+        let status = json!({"installedCSV": "a.v1.0.0"});
+        let subscription = made("Subscription a/a", &json!({"spec": spec, "status": status}));
+        let mut objects: Vec<_> = more.iter().map(|(of, more)| made(of, more)).collect();
+        objects.push(subscription);
+        let answer = Classic::new(&objects).convert(&[]);
+        let lines: Vec<_> = answer.lines.iter().map(shown).collect();
+        let found = lines.iter().filter(|line| line.contains(want));
+        assert_eq!(found.count(), more.len().max(1), "{lines:#?}");
+        assert_eq!(answer.migrations[0].is_decided, !want.starts_with("No OperatorGroup"));
+    }
 }
 
-#[rstest]
-#[case::its_condition("{apiGroups: [operators.coreos.com], resources: [operatorconditions]}")]
-#[case::both(
-    "{apiGroups: [operators.coreos.com], resources: [subscriptions]}, {apiGroups: \
-     [olm.operatorframework.io], resources: [clusterextensions]}"
-)]
-#[case::all("{apiGroups: ['*'], resources: ['*']}")]
-fn rights_on_classic_that_an_operator_does_without_are_no_loss(#[case] rules: &str) {
-    let given = objects(&rights(rules));
-    assert_eq!(super::csv::used_of_classic(&given[0]), "");
+#[test]
+fn rights_on_classic_that_an_operator_does_without_are_no_loss() {
+    let rule = |group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource]});
+    let classic = |resource: &str| rule("operators.coreos.com", resource);
+    let both =
+        vec![classic("subscriptions"), rule("olm.operatorframework.io", "clusterextensions")];
+    for rules in [vec![classic("operatorconditions")], both, vec![rule("*", "*")]] {
+        let install = json!({"spec": {"permissions": [{"rules": rules}]}});
+        let csv = made("ClusterServiceVersion a/a.v1.0.0", &json!({"spec": {"install": install}}));
+        assert_eq!(super::csv::used_of_classic(&csv), "");
+    }
 }
 
 #[test]
 fn what_a_subscription_loses_is_of_its_own_objects() {
-    let object = |kind: &str, namespace: &str, spec: Value| {
-        Object::from_value(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind,
-            "metadata": {"name": "b", "namespace": namespace}, "spec": spec}))
-        .unwrap()
-    };
-    let subscription = |namespace: &str, package: &str| {
-        let source = format!("of-{namespace}");
-        object(
-            "Subscription",
-            namespace,
-            json!({"name": package, "source": "b",
-            "sourceNamespace": source, "channel": ""}),
-        )
-    };
     let of = |namespace: &str, package: &str| {
-        let targets = object("OperatorGroup", namespace, json!({"targetNamespaces": ["x", "y"]}));
-        let source = object("CatalogSource", &format!("of-{namespace}"), json!({"address": "a:1"}));
-        [subscription(namespace, package), targets, source]
+        let source = format!("of-{namespace}");
+        let subscription = json!({"name": package, "source": "b", "sourceNamespace": source,
+            "channel": ""});
+        let targets = json!({"targetNamespaces": ["x", "y"]});
+        [
+            made(&format!("Subscription {namespace}/b"), &json!({"spec": subscription})),
+            made(&format!("OperatorGroup {namespace}/b"), &json!({"spec": targets})),
+            made(&format!("CatalogSource {source}/b"), &json!({"spec": {"address": "a:1"}})),
+        ]
     };
     let objects = [of("one", "a"), of("two", "c")].concat();
     let answer = Classic::new(&objects).convert(&[]);
@@ -317,15 +235,12 @@ fn what_a_subscription_loses_is_of_its_own_objects() {
 #[test]
 fn a_source_may_have_a_template_and_no_image() {
     for (template, conditions, want) in
-        cases::<(&str, &str, Option<&str>)>(CASES, "a_source_may_have_a_template_and_no_image")
+        cases::<(&str, Value, Option<&str>)>(CASES, "a_source_may_have_a_template_and_no_image")
     {
-        let conditions = if conditions.is_empty() { "[]" } else { conditions };
-        let objects = objects(&format!(
-            "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
-         namespace: olm, annotations: {{olm.catalogImageTemplate: \"{template}\"}}}}\nspec: \
-         {{sourceType: grpc}}\nstatus: {{conditions: {conditions}}}\n"
-        ));
-        let answer = Classic::new(&objects).convert(&[]);
+        let annotations = json!({"olm.catalogImageTemplate": template});
+        let more = json!({"metadata": {"annotations": annotations},
+            "spec": {"sourceType": "grpc"}, "status": {"conditions": conditions}});
+        let answer = Classic::new(&[made("CatalogSource olm/c", &more)]).convert(&[]);
         let catalog = answer.catalogs.first();
         let image = catalog.and_then(|it| it.pointer("/spec/source/image/ref")?.as_str());
         assert_eq!(image, want, "{:#?}", answer.lines);
@@ -339,12 +254,12 @@ fn a_default_source_with_another_image_is_a_catalog_of_its_own() {
         CASES,
         "a_default_source_with_another_image_is_a_catalog_of_its_own",
     ) {
-        let objects = objects(&format!(
-            "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: \
-         redhat-operators, namespace: m}}\nspec: {{sourceType: grpc, image: \"{image}\"}}\n---\n\
-         apiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {{name: a, \
-         namespace: a}}\nspec: {{name: a, channel: b, source: redhat-operators, sourceNamespace: m}}\n"
-        ));
+        let subscription = json!({"name": "a", "channel": "b", "source": "redhat-operators",
+            "sourceNamespace": "m"});
+        let objects = [
+            source("m/redhat-operators", image, None),
+            made("Subscription a/a", &json!({"spec": subscription})),
+        ];
         let answer = Classic::new(&objects).convert(&[]);
         assert_eq!(answer.catalogs.len(), catalogs, "{:#?}", answer.lines);
         let filter = answer.migrations[0].extension.pointer("/spec/source/catalog/selector");
@@ -352,45 +267,41 @@ fn a_default_source_with_another_image_is_a_catalog_of_its_own() {
     }
 }
 
-#[rstest]
-#[case::tag("r.io:5000/a/c:1", "7", "r.io:5000/a/c:1", 7)]
-#[case::no_tag("r.io:5000/a/c", "-3", "r.io:5000/a/c:latest", -3)]
-#[case::digest("r.io/c@sha256:0", "3000000000", "r.io/c@sha256:0", i32::MAX)]
-#[case::least("r.io/c:1", "-3000000000", "r.io/c:1", i32::MIN)]
-fn a_source_becomes_a_catalog_that_the_api_server_takes(
-    #[case] image: &str,
-    #[case] priority: &str,
-    #[case] want: &str,
-    #[case] nearest: i32,
-) {
-    let objects = objects(&format!(
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
-         namespace: olm}}\nspec: {{sourceType: grpc, image: \"{image}\", priority: {priority}}}\n"
-    ));
-    let answer = Classic::new(&objects).convert(&[]);
-    let spec = answer.catalogs[0].pointer("/spec").unwrap();
-    assert_eq!(spec["source"]["image"]["ref"], want, "{:#?}", answer.lines);
-    assert_eq!(spec["priority"], nearest);
-    assert!(answer.is_whole());
+/// A CatalogSource of an image, with a priority.
+fn source(place: &str, image: &str, priority: Option<i64>) -> Object {
+    let spec = json!({"sourceType": "grpc", "image": image, "priority": priority});
+    made(&format!("CatalogSource {place}"), &json!({"spec": spec}))
 }
 
-#[rstest]
-#[case::another_image("r.io/c:2", Carried::No)]
-#[case::the_same_image("r.io/c:1", Carried::NotNeeded)]
-fn sources_of_one_name_become_one_catalog(#[case] image: &str, #[case] carried: Carried) {
-    let source = |namespace: &str, image: &str| {
-        format!(
-            "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {{name: c, \
-             namespace: {namespace}}}\nspec: {{sourceType: grpc, image: \"{image}\"}}\n"
-        )
-    };
-    let sources = [source("a", image), source("b", "r.io/c:1")].join("---\n");
-    let used = "---\napiVersion: operators.coreos.com/v1alpha1\nkind: Subscription\nmetadata: {name: s, \
-                namespace: n}\nspec: {name: s, source: c, sourceNamespace: b}\n";
-    let objects = objects(&format!("{sources}{used}"));
-    let answer = Classic::new(&objects).convert(&[]);
-    let catalogs = answer.catalogs.iter().map(|it| it.text_at("/spec/source/image/ref"));
-    assert_eq!(catalogs.collect::<Vec<_>>(), ["r.io/c:1"]);
-    let lines = answer.lines.iter().filter(|line| line.object == "a/c");
-    assert_eq!(lines.map(|line| line.carried).collect::<Vec<_>>(), [carried]);
+#[test]
+fn a_source_becomes_a_catalog_that_the_api_server_takes() {
+    for (image, priority, want, nearest) in [
+        ("r.io:5000/a/c:1", 7, "r.io:5000/a/c:1", 7),
+        ("r.io:5000/a/c", -3, "r.io:5000/a/c:latest", -3),
+        ("r.io/c@sha256:0", 3_000_000_000, "r.io/c@sha256:0", i32::MAX),
+        ("r.io/c:1", -3_000_000_000, "r.io/c:1", i32::MIN),
+    ] {
+        let answer = Classic::new(&[source("olm/c", image, Some(priority))]).convert(&[]);
+        let spec = answer.catalogs[0].pointer("/spec").unwrap();
+        assert_eq!(spec["source"]["image"]["ref"], want, "{:#?}", answer.lines);
+        assert_eq!(spec["priority"], nearest);
+        assert!(answer.is_whole());
+    }
+}
+
+#[test]
+fn sources_of_one_name_become_one_catalog() {
+    for (image, carried) in [("r.io/c:2", Carried::No), ("r.io/c:1", Carried::NotNeeded)] {
+        let subscription = json!({"name": "s", "source": "c", "sourceNamespace": "b"});
+        let objects = [
+            source("a/c", image, None),
+            source("b/c", "r.io/c:1", None),
+            made("Subscription n/s", &json!({"spec": subscription})),
+        ];
+        let answer = Classic::new(&objects).convert(&[]);
+        let catalogs = answer.catalogs.iter().map(|it| it.text_at("/spec/source/image/ref"));
+        assert_eq!(catalogs.collect::<Vec<_>>(), ["r.io/c:1"]);
+        let lines = answer.lines.iter().filter(|line| line.object == "a/c");
+        assert_eq!(lines.map(|line| line.carried).collect::<Vec<_>>(), [carried]);
+    }
 }

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::bundle::{InstallMode, is_label, mode};
+use crate::bundle::fixture::modes;
+use crate::bundle::is_label;
 use crate::error::Chain;
 use crate::fixture::{cases, rows, text, texts, word};
 
@@ -18,20 +19,7 @@ const OFF: Features =
 
 /// A bundle that supports the modes of these letters.
 fn bundle(letters: &str) -> Csv {
-    let install_modes = letters
-        .chars()
-        .map(|letter| InstallMode {
-            mode: match letter {
-                'A' => mode::ALL_NAMESPACES,
-                'O' => mode::OWN_NAMESPACE,
-                'S' => mode::SINGLE_NAMESPACE,
-                _ => mode::MULTI_NAMESPACE,
-            }
-            .to_owned(),
-            supported: true,
-        })
-        .collect();
-    Csv { install_modes, ..Csv::default() }
+    Csv { install_modes: modes(letters), ..Csv::default() }
 }
 
 fn answer(letters: &str, inline: Option<&Value>, features: Features) -> String {

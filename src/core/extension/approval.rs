@@ -131,10 +131,8 @@ mod tests {
         "2.0.0@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
     fn extension(inline: &Value) -> ClusterExtension {
-        serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": {"namespace": "ns",
-            "config": {"configType": "Inline", "inline": inline},
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}))
-        .unwrap()
+        let config = json!({"configType": "Inline", "inline": inline});
+        crate::fixture::extension(&json!({"spec": {"config": config}}))
     }
 
     fn desired(image: &str, objects: &[Value]) -> Desired {

@@ -76,59 +76,42 @@ pub fn left_version<'a>(
 
 #[cfg(test)]
 mod tests {
-    use olm_api::API_VERSION;
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::{cases, revision};
+
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     fn metadata(name: &str, version: &str, more: &Value) -> Value {
         let mut metadata = json!({"name": name, "labels": {label::OWNER_NAME: "e"}, "annotations": {
             annotation::PACKAGE_NAME: "p", annotation::BUNDLE_VERSION: version}});
-        if let (Some(metadata), Some(more)) = (metadata.as_object_mut(), more.as_object()) {
-            metadata.extend(more.clone());
+        for (key, value) in more.as_object().unwrap() {
+            metadata[key] = value.clone();
         }
         metadata
     }
 
     fn set(number: i64, version: &str, more: &Value) -> ClusterObjectSet {
         let metadata = metadata(&format!("e-{number}"), version, more);
-        serde_json::from_value(json!({"metadata": metadata, "spec": {"lifecycleState": "Active",
-            "revision": number, "collisionProtection": "Prevent"}}))
-        .unwrap()
+        revision(number, &json!({"metadata": metadata}))
     }
 
     // applying.md 2.4
-    #[rstest]
-    #[case::of_crds(&[], &[("1.9.0", json!({})), ("1.10.0", json!({}))], Some("1.10.0"))]
-    #[case::of_revisions(&[(2, "1.1.0", json!({})), (1, "1.0.0", json!({}))], &[("1.0.0", json!({}))], Some("1.1.0"))]
-    #[case::owned(&[(1, "1.0.0", owned("ClusterExtension"))], &[("1.0.0", owned("ClusterObjectSet"))], None)]
-    #[case::going(&[(1, "1.0.0", going())], &[("1.0.0", going())], None)]
-    #[case::of_another_extension(&[(1, "1.0.0", json!({"name": "other-1"}))], &[], None)]
-    #[case::crd_of_another_extension(&[], &[("1.0.0", json!({"labels": {label::OWNER_NAME: "f"}}))], None)]
-    #[case::retained_crd(&[], &[("1.0.0", json!({"labels": {label::RETAINED_BY: "e"}}))], None)]
-    #[case::of_another_package(&[], &[("1.0.0", json!({"annotations": {
-        annotation::PACKAGE_NAME: "q", annotation::BUNDLE_VERSION: "1.0.0"}}))], None)]
-    #[case::no_version(&[], &[("one", json!({}))], None)]
-    #[case::nothing(&[], &[], None)]
-    fn what_has_no_owner_tells_which_version_ran(
-        #[case] sets: &[(i64, &str, Value)],
-        #[case] crds: &[(&str, Value)],
-        #[case] want: Option<&str>,
-    ) {
-        let sets: Vec<_> = sets.iter().map(|(number, it, more)| set(*number, it, more)).collect();
-        let crds = crds.iter().map(|(version, more)| metadata("foos.example.com", version, more));
-        let crds: Vec<ObjectMeta> = crds.map(|it| serde_json::from_value(it).unwrap()).collect();
-        let left = left_version(("e", "p"), &sets, &crds);
-        assert_eq!(left.map(|version| version.to_string()).as_deref(), want);
-    }
-
-    fn owned(kind: &str) -> Value {
-        json!({"ownerReferences": [{"apiVersion": API_VERSION, "kind": kind, "name": "e", "uid": "u",
-            "controller": true}]})
-    }
-
-    fn going() -> Value {
-        json!({"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    #[test]
+    fn what_has_no_owner_tells_which_version_ran() {
+        for (sets, crds, want) in cases::<(Vec<(i64, &str, Value)>, Vec<(&str, Value)>, Option<&str>)>(
+            CASES,
+            "what_has_no_owner_tells_which_version_ran",
+        ) {
+            let sets: Vec<_> =
+                sets.iter().map(|(number, it, more)| set(*number, it, more)).collect();
+            let crds =
+                crds.iter().map(|(version, more)| metadata("foos.example.com", version, more));
+            let crds: Vec<ObjectMeta> =
+                crds.map(|it| serde_json::from_value(it).unwrap()).collect();
+            let left = left_version(("e", "p"), &sets, &crds);
+            assert_eq!(left.map(|version| version.to_string()).as_deref(), want);
+        }
     }
 }

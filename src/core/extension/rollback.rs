@@ -170,11 +170,10 @@ fn evidence(revision: &ClusterObjectSet) -> String {
 #[cfg(test)]
 mod tests {
     use olm_api::keys::annotation;
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, condition};
 
     const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
@@ -182,27 +181,20 @@ mod tests {
 
     fn revision(number: i64, succeeded: bool, origin: &Origin) -> ClusterObjectSet {
         let status = if succeeded { "True" } else { "False" };
-        let condition = |type_: &str, status: &str| {
-            json!({"type": type_, "status": status, "reason": "R", "message": format!("{type_} of {number}"),
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        let conditions = ["Succeeded", "Available", "Progressing"]
+            .map(|type_| condition(type_, status, "R", &format!("{type_} of {number}")));
+        let bundle = BundleRecord {
+            name: format!("p.v{number}"),
+            ..BundleRecord::example(&format!("{number}.0.0"))
         };
-        let types = ["Succeeded", "Available", "Progressing"];
-        let conditions = types.map(|type_| condition(type_, status));
-        let mut annotations = origin.annotations();
-        let more = [
-            (annotation::BUNDLE_NAME, format!("p.v{number}")),
-            (annotation::BUNDLE_VERSION, format!("{number}.0.0")),
-            (annotation::EXTENSION_GENERATION, "1".to_owned()),
-        ];
-        annotations.extend(more.map(|(key, value)| (key.to_owned(), value)));
-        serde_json::from_value(json!({
-            "metadata": {"name": format!("e-{number}"), "annotations": annotations,
-                "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {"lifecycleState": "Active", "revision": number,
-                "collisionProtection": "Prevent", "progressDeadlineMinutes": 10},
-            "status": {"conditions": conditions},
-        }))
-        .unwrap()
+        let mut annotations = bundle.annotations();
+        annotations.extend(origin.annotations());
+        annotations.insert(annotation::EXTENSION_GENERATION.to_owned(), "1".to_owned());
+        let metadata =
+            json!({"creationTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations});
+        let more = json!({"metadata": metadata, "spec": {"progressDeadlineMinutes": 10},
+            "status": {"conditions": conditions}});
+        crate::fixture::revision(number, &more)
     }
 
     fn of(content: i64) -> Origin {
@@ -210,8 +202,7 @@ mod tests {
     }
 
     fn extension(generation: i64) -> ClusterExtension {
-        let extension = json!({"metadata": {"name": "e", "generation": generation}});
-        serde_json::from_value(extension).unwrap()
+        crate::fixture::extension(&json!({"metadata": {"generation": generation}}))
     }
 
     // applying.md j3
@@ -252,29 +243,27 @@ mod tests {
     }
 
     // applying.md F23: once, at the deadline, with the evidence
-    #[rstest]
-    #[case::in_time("2026-01-01T00:09:00Z", "Rollback", &Origin::default(), 1, None)]
-    #[case::late(LATE, "Rollback", &Origin::default(), 1, Some(1))]
-    #[case::not_asked_for(LATE, "Keep", &Origin::default(), 1, None)]
-    #[case::a_way_back(LATE, "Rollback", &of(1), 1, None)]
-    #[case::changed_spec(LATE, "Rollback", &Origin::default(), 2, None)]
-    fn a_failed_roll_out_is_reverted_once(
-        #[case] now: &str,
-        #[case] word: &str,
-        #[case] origin: &Origin,
-        #[case] generation: i64,
-        #[case] want: Option<i64>,
-    ) {
-        let revisions = [revision(1, true, &Origin::default()), revision(2, false, origin)];
-        let wanted = Policy::example(&[(policy::ON_FAILURE, word)]);
-        let extension = extension(generation);
-        let back = going_back(&wanted, &extension, &revisions, now.parse().unwrap()).unwrap();
-        assert_eq!(back.map(|back| back.source.spec.revision), want);
-        let Some(back) = back else { return };
-        let reverted = back.origin().reverted;
-        assert_eq!(reverted, Some(("p.v2".into(), "Available of 2".into())));
-        assert!(back.note().message.contains("is to be installed again"));
-        assert_eq!(back.note().reason, Reason::RolloutReverted);
+    #[test]
+    fn a_failed_roll_out_is_reverted_once() {
+        for (now, word, content_of, generation, want) in
+            cases::<(&str, &str, Option<i64>, i64, Option<i64>)>(
+                CASES,
+                "a_failed_roll_out_is_reverted_once",
+            )
+        {
+            let none = Origin::default();
+            let origin = content_of.map_or_else(|| none.clone(), of);
+            let revisions = [revision(1, true, &none), revision(2, false, &origin)];
+            let wanted = Policy::example(&[(policy::ON_FAILURE, word)]);
+            let extension = extension(generation);
+            let back = going_back(&wanted, &extension, &revisions, now.parse().unwrap()).unwrap();
+            assert_eq!(back.as_ref().map(|back| back.source.spec.revision), want);
+            let Some(back) = back else { continue };
+            let reverted = back.origin().reverted;
+            assert_eq!(reverted, Some(("p.v2".into(), "Available of 2".into())));
+            assert!(back.note().message.contains("is to be installed again"));
+            assert_eq!(back.note().reason, Reason::RolloutReverted);
+        }
     }
 
     #[test]

@@ -161,42 +161,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, condition};
     use crate::status::extension::paused;
     use crate::status::{Statement, object_set};
 
     const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     fn extension(generation: i64) -> ClusterExtension {
-        serde_json::from_value(json!({"metadata": {"name": "e", "generation": generation}}))
-            .unwrap()
+        crate::fixture::extension(&json!({"metadata": {"generation": generation}}))
     }
 
     fn revision(number: i64, version: &str, generation: i64, succeeded: bool) -> ClusterObjectSet {
+        let mut annotations = BundleRecord::example(version).annotations();
+        annotations.insert(annotation::EXTENSION_GENERATION.to_owned(), generation.to_string());
         let status = if succeeded { "True" } else { "False" };
-        serde_json::from_value(json!({
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-            "metadata": {
-                "name": format!("e-{number}"),
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-                "annotations": {
-                    annotation::BUNDLE_NAME: format!("p.v{version}"),
-                    annotation::PACKAGE_NAME: "p",
-                    annotation::BUNDLE_VERSION: version,
-                    annotation::BUNDLE_REFERENCE: format!("r/p:{version}"),
-                    annotation::EXTENSION_GENERATION: generation.to_string(),
-                },
-            },
-            "spec": {"lifecycleState": "Active", "revision": number,
-                "collisionProtection": "Prevent", "progressDeadlineMinutes": 10},
-            "status": {"conditions": [
-                {"type": "Succeeded", "status": status, "reason": "Succeeded", "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z"},
-                {"type": "Progressing", "status": "True", "reason": "RollingOut", "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z"},
-            ]},
-        }))
-        .unwrap()
+        let conditions = [
+            condition("Succeeded", status, "Succeeded", ""),
+            condition("Progressing", "True", "RollingOut", ""),
+        ];
+        let metadata =
+            json!({"creationTimestamp": "2026-01-01T00:00:00Z", "annotations": annotations});
+        let more = json!({"metadata": metadata, "spec": {"progressDeadlineMinutes": 10},
+            "status": {"conditions": conditions}});
+        crate::fixture::revision(number, &more)
     }
 
     fn at(time: &str) -> Timestamp {

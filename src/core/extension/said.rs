@@ -80,13 +80,14 @@ fn offered(update: Option<&UpdateStatus>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::extension::{DecisionError, Policy};
+    use crate::fixture::cases;
     use crate::revision::BundleRecord;
 
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
     const BEFORE: &str = "2026-01-01T09:11:59Z";
     const WRITTEN: &str = "2026-01-01T09:12:00Z";
 
@@ -144,31 +145,20 @@ mod tests {
     }
 
     // plugin.md U87
-    #[rstest]
-    #[case::the_same(Ok(keep("1.0.0")), json!(null), json!(null), None)]
-    #[case::the_same_update(Ok(keep("1.0.0")), update(), update(), None)]
-    #[case::another_update(
-        Ok(keep("1.0.0")), update(), json!(null),
-        Some(("NextMajorHeld: 2.0.0 is held", "no update is held"))
-    )]
-    #[case::another_bundle(
-        Ok(keep("1.1.0")), json!(null), json!(null), Some(("all well", "p.v1.1.0 would be rolled out"))
-    )]
-    #[case::no_bundle(
-        Err(DecisionError::NoContent), json!(null), json!(null),
-        Some(("all well", "catalog content unavailable and no revision installed"))
-    )]
-    fn both_results_are_shown_where_they_differ(
-        #[case] goal: Result<Goal, DecisionError>,
-        #[case] seen: Value,
-        #[case] now: Value,
-        #[case] want: Option<(&str, &str)>,
-    ) {
-        let text = said(&extension(&seen), &answer(goal, &now));
-        let want = want.map(|(last, now)| {
-            format!("the controller last said ({WRITTEN}): {last}; now it would be: {now}")
-        });
-        assert_eq!(text, want);
+    #[test]
+    fn both_results_are_shown_where_they_differ() {
+        for (version, seen, now, want) in cases::<(Option<&str>, bool, bool, Option<(&str, &str)>)>(
+            CASES,
+            "both_results_are_shown_where_they_differ",
+        ) {
+            let update = |has: bool| if has { update() } else { Value::Null };
+            let goal = version.map(keep).ok_or(DecisionError::NoContent);
+            let text = said(&extension(&update(seen)), &answer(goal, &update(now)));
+            let want = want.map(|(last, now)| {
+                format!("the controller last said ({WRITTEN}): {last}; now it would be: {now}")
+            });
+            assert_eq!(text, want);
+        }
     }
 
     #[test]

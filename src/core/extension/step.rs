@@ -79,48 +79,41 @@ pub fn recorded_copies(revisions: &[ClusterObjectSet]) -> BTreeSet<&str> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use olm_api::ClusterExtension;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixture::{extension, object, revision};
     use crate::rbac::{Permissions, PolicyRule, lines};
     use crate::revision::Extension;
 
     fn named(kind: &str, name: &str) -> Object {
-        let object = json!({"apiVersion": "v1", "kind": kind,
-            "metadata": {"name": name, "namespace": "ns"}, "data": {"a": "b"}});
-        Object::from_value(object).unwrap()
+        object(json!({"apiVersion": "v1", "kind": kind,
+            "metadata": {"name": name, "namespace": "ns"}, "data": {"a": "b"}}))
     }
 
     fn recording(issuer: &str) -> ClusterObjectSet {
-        serde_json::from_value(json!({
-            "metadata": {"name": "e-1", "annotations": {policy::WEBHOOK_CERTIFICATES: issuer}},
-            "spec": {"revision": 1, "lifecycleState": "Active", "collisionProtection": "Prevent"},
-        }))
-        .unwrap()
+        let annotations = json!({policy::WEBHOOK_CERTIFICATES: issuer});
+        revision(1, &json!({"metadata": {"annotations": annotations}}))
     }
 
     // decision 49
     #[test]
     fn copies_are_known_by_what_any_revision_records() {
-        let revision = |recorded: Option<&str>| {
+        let of = |recorded: Option<&str>| {
             let mut set = recording("self-signed");
             let annotations = set.metadata.annotations.get_or_insert_default();
             let key = annotation::COPIED_PULL_SECRETS.to_owned();
             annotations.extend(recorded.map(|names| (key, names.to_owned())));
             set
         };
-        let revisions = [revision(Some("a,b")), revision(None), revision(Some("c,../d,b,"))];
+        let revisions = [of(Some("a,b")), of(None), of(Some("c,../d,b,"))];
         assert_eq!(recorded_copies(&revisions), ["a", "b", "c"].into());
     }
 
     // applying.md 5.1: what leaves and the Secrets of webhooks count
     #[test]
     fn a_step_takes_rights_for_what_comes_and_for_what_leaves() {
-        let extension: ClusterExtension = serde_json::from_value(json!({
-            "metadata": {"name": "e"}, "spec": {"namespace": "ns",
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}))
-        .unwrap();
+        let extension = extension(&json!({}));
         let objects = vec![named("ConfigMap", "stays")];
         let desired = Desired::example(Extension::of(&extension), "configuration", objects);
         let hook = json!({"apiVersion": "admissionregistration.k8s.io/v1",
@@ -129,7 +122,7 @@ mod tests {
         let [service, server] = [("Service", "s-service"), ("Deployment", "s")].map(
             |(kind, name)| json!({"kind": kind, "metadata": {"name": name, "namespace": "ns"}}),
         );
-        let called = [hook, service, server].map(|it| Object::from_value(it).unwrap());
+        let called = [hook, service, server].map(object);
         let certificates = issued_again(&recording("self-signed"), &called);
         assert_eq!(issued_again(&recording("self-signed"), &called[..1]), []);
         assert_eq!(issued_again(&recording("cert-manager"), &called), []);

@@ -29,47 +29,33 @@ pub fn supported(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::fixture::cases;
 
-    fn phase() -> Value {
-        json!([{"name": "Full", "startDate": "2026-01-01", "endDate": "2026-06-30"}])
-    }
+    const CASES: &str = include_str!("../testdata/extension/cases.yaml");
 
     // api.md 4.5
-    #[rstest]
-    #[case::supported(phase(), "2026-06-30", Some("4.18"), Some((
-        "True", Reason::Supported, "1.0: Full until 2026-06-30; openshift 4.18"
-    )))]
-    #[case::no_openshift(phase(), "2026-06-30", None, Some((
-        "True", Reason::Supported, "1.0: Full until 2026-06-30; openshift 4.18"
-    )))]
-    #[case::over(phase(), "2026-07-01", Some("4.19"), Some((
-        "False", Reason::SupportEnded, "1.0: support ended on 2026-06-30; openshift 4.18"
-    )))]
-    #[case::platform(phase(), "2026-01-01", Some("4.19"), Some((
-        "False", Reason::PlatformUnsupported,
-        "1.0: Full until 2026-06-30; openshift 4.18; this cluster is openshift 4.19"
-    )))]
-    #[case::platform_alone(json!([]), "2026-01-01", Some("4.19"), Some((
-        "False", Reason::PlatformUnsupported,
-        "1.0: support not known; openshift 4.18; this cluster is openshift 4.19"
-    )))]
-    #[case::not_known(json!([]), "2026-01-01", Some("4.18"), None)]
-    fn support_ends_and_depends_on_the_platform(
-        #[case] phases: Value,
-        #[case] today: &str,
-        #[case] platform: Option<&str>,
-        #[case] want: Option<(&str, Reason, &str)>,
-    ) {
-        let lifecycle: Lifecycle = serde_json::from_value(json!({"name": "1.0", "phases": phases,
-            "platformCompatibility": [{"name": "openshift", "versions": ["4.18"]}]}))
-        .unwrap();
-        let platform = platform.map(|text| text.parse().unwrap());
-        let found = supported(&lifecycle, today.parse().unwrap(), platform);
-        let found = found.as_ref().map(|it| (it.status, it.reason, it.message.as_str()));
-        assert_eq!(found, want);
+    #[test]
+    fn support_ends_and_depends_on_the_platform() {
+        for (is_known, today, platform, want) in
+            cases::<(bool, &str, Option<&str>, Option<(&str, &str, &str)>)>(
+                CASES,
+                "support_ends_and_depends_on_the_platform",
+            )
+        {
+            let phase = json!({"name": "Full", "startDate": "2026-01-01", "endDate": "2026-06-30"});
+            let phases = Vec::from_iter(is_known.then_some(phase));
+            let lifecycle: Lifecycle =
+                serde_json::from_value(json!({"name": "1.0", "phases": phases,
+                "platformCompatibility": [{"name": "openshift", "versions": ["4.18"]}]}))
+                .unwrap();
+            let platform = platform.map(|text| text.parse().unwrap());
+            let found = supported(&lifecycle, today.parse().unwrap(), platform);
+            let found = found.as_ref();
+            let found = found.map(|it| (it.status, it.reason.as_str(), it.message.as_str()));
+            assert_eq!(found, want);
+        }
     }
 }

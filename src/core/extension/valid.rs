@@ -41,19 +41,19 @@ impl<'a> ValidExtension<'a> {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
 
-    #[rstest]
-    #[case::no_spec(json!(null), false)]
-    #[case::no_catalog(json!({"namespace": "ns", "source": {"sourceType": "Catalog"}}), false)]
-    #[case::whole(json!({"namespace": "ns", "source": {"sourceType": "Catalog",
-        "catalog": {"packageName": "p"}}}), true)]
-    fn a_spec_is_whole_or_refused(#[case] spec: Value, #[case] valid: bool) {
-        let object: ClusterExtension =
-            serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": spec})).unwrap();
-        assert_eq!(ValidExtension::of(&object).is_some(), valid);
+    #[test]
+    fn a_spec_is_whole_or_refused() {
+        let of = |source: Value| json!({"namespace": "ns", "source": source});
+        let none = json!({"sourceType": "Catalog"});
+        let whole = json!({"sourceType": "Catalog", "catalog": {"packageName": "p"}});
+        for (spec, valid) in [(Value::Null, false), (of(none), false), (of(whole), true)] {
+            let object = json!({"metadata": {"name": "e"}, "spec": spec});
+            let object: ClusterExtension = serde_json::from_value(object).unwrap();
+            assert_eq!(ValidExtension::of(&object).is_some(), valid);
+        }
     }
 }

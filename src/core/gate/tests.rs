@@ -1,7 +1,6 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use olm_api::ClusterExtensionSpec;
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::json;
 
 use super::*;
@@ -54,12 +53,11 @@ fn the_property_twice_is_an_error_even_if_equal() {
 }
 
 // plugin.md U14
-#[rstest]
-#[case("4.20", "4.20")]
-#[case(r#""4.20""#, "4.20")]
-#[case("true", "true")]
-fn what_is_declared_is_shown_as_it_is_written(#[case] value: &str, #[case] want: &str) {
-    assert_eq!(max_openshift_text(&declares(value)).as_deref(), Some(want));
+#[test]
+fn what_is_declared_is_shown_as_it_is_written() {
+    for (value, want) in [("4.20", "4.20"), (r#""4.20""#, "4.20"), ("true", "true")] {
+        assert_eq!(max_openshift_text(&declares(value)).as_deref(), Some(want));
+    }
 }
 
 // applying.md i1, table 9.2
@@ -75,6 +73,11 @@ fn blocks() {
     }
 }
 
+/// The verdict of a cluster of 4.18.
+fn at_4_18(bundles: &[Bundle<'_>]) -> Statement {
+    verdict(Cluster::At(Some("4.18.7")), bundles, &BTreeMap::new())
+}
+
 fn bundle<'a>(extension: &'a str, name: &'a str, properties: &'a str) -> Bundle<'a> {
     Bundle { extension, name, properties: Some(properties), is_recorded: true }
 }
@@ -87,7 +90,7 @@ fn incompatible_bundles_and_errors_are_told_together() {
     let twice = format!("[{one},{one}]");
     let bundles =
         [bundle("c", "c.v1", &twice), bundle("b", "b.v2", &number), bundle("a", "a.v1", &text)];
-    let got = verdict(Cluster::At(Some("4.18.7")), &bundles, &BTreeMap::new());
+    let got = at_4_18(&bundles);
     assert_eq!(got.type_, "Upgradeable");
     assert_eq!(got.status, "False");
     assert_eq!(got.reason.as_str(), "InstalledOLMOperators_IncompatibleOperatorsInstalled");
@@ -102,7 +105,7 @@ fn incompatible_bundles_and_errors_are_told_together() {
 fn the_operator_condition_has_the_words_without_its_name() {
     let oops = [bundle("a", "a.v1", "oops")];
     let mut conditions = Vec::new();
-    let verdict = verdict(Cluster::At(Some("4.18.7")), &oops, &BTreeMap::new());
+    let verdict = at_4_18(&oops);
     verdict.put(&mut conditions, None, jiff::Timestamp::UNIX_EPOCH);
     let got = operator_condition(&conditions[0]);
     assert_eq!(got.type_, "InstalledOLMOperatorsUpgradeable");
@@ -118,7 +121,7 @@ fn the_operator_condition_has_the_words_without_its_name() {
 fn nothing_declared_is_well() {
     let none = Bundle { extension: "a", name: "a.v1", properties: None, is_recorded: true };
     for bundles in [&[][..], &[none][..]] {
-        let got = verdict(Cluster::At(Some("4.18.7")), bundles, &BTreeMap::new());
+        let got = at_4_18(bundles);
         assert_eq!(
             (got.status, got.reason.as_str(), got.message.as_str()),
             ("True", "AsExpected", "All is well")
@@ -149,16 +152,18 @@ fn the_stricter_of_installed_and_rolling_decides() {
 }
 
 // applying.md i10
-#[rstest]
-#[case("oops", "invalid character 'o' looking for beginning of value")]
-#[case("[", "unexpected end of JSON input")]
-fn an_annotation_that_is_no_json_blocks(#[case] annotation: &str, #[case] json_error: &str) {
-    let bundles = [bundle("a", "a.v1", annotation)];
-    let got = verdict(Cluster::At(Some("4.18.7")), &bundles, &BTreeMap::new());
-    assert_eq!(got.status, "False");
-    assert_eq!(got.reason.as_str(), "InstalledOLMOperators_FailureGettingExtensionMetadata");
-    let chain = "InstalledOLMOperatorsUpgradeable: error with cluster extension a: error in bundle a.v1: could not convert olm.properties: failed to unmarshal properties annotation: ";
-    assert_eq!(got.message.strip_prefix(chain), Some(json_error));
+#[test]
+fn an_annotation_that_is_no_json_blocks() {
+    for (annotation, json_error) in [
+        ("oops", "invalid character 'o' looking for beginning of value"),
+        ("[", "unexpected end of JSON input"),
+    ] {
+        let got = at_4_18(&[bundle("a", "a.v1", annotation)]);
+        assert_eq!(got.status, "False");
+        assert_eq!(got.reason.as_str(), "InstalledOLMOperators_FailureGettingExtensionMetadata");
+        let chain = "InstalledOLMOperatorsUpgradeable: error with cluster extension a: error in bundle a.v1: could not convert olm.properties: failed to unmarshal properties annotation: ";
+        assert_eq!(got.message.strip_prefix(chain), Some(json_error));
+    }
 }
 
 // applying.md 9.3
@@ -169,7 +174,7 @@ fn what_is_not_taken_over_yet_blocks_until_it_is_deleted() {
     assert_eq!(Bundle::not_taken_over(&extension), None);
     extension.status = serde_json::from_value(installed).unwrap();
     let bundle = Bundle::not_taken_over(&extension).unwrap();
-    let got = verdict(Cluster::At(Some("4.18.7")), &[bundle], &BTreeMap::new());
+    let got = at_4_18(&[bundle]);
     assert_eq!(got.status, "False");
     assert_eq!(got.reason.as_str(), "InstalledOLMOperators_FailureGettingExtensionMetadata");
     let want = "error with cluster extension a: error in bundle a.v1: it is not taken over yet";
@@ -179,14 +184,17 @@ fn what_is_not_taken_over_yet_blocks_until_it_is_deleted() {
 }
 
 // applying.md i11, 9.7
-#[rstest]
-#[case::not_everything_is_read(Cluster::NotRead, "NoData")]
-#[case::no_version(Cluster::At(None), "ClusterVersionUnknown")]
-#[case::prefix(Cluster::At(Some("v4.18.0")), "ClusterVersionUnknown")]
-#[case::two_numbers(Cluster::At(Some("4.18")), "ClusterVersionUnknown")]
-fn of_an_unknown_cluster_nothing_is_promised(#[case] cluster: Cluster<'_>, #[case] reason: &str) {
-    let got = verdict(cluster, &[], &BTreeMap::new());
-    assert_eq!((got.status, got.reason.as_str()), ("Unknown", reason));
+#[test]
+fn of_an_unknown_cluster_nothing_is_promised() {
+    for (cluster, reason) in [
+        (Cluster::NotRead, "NoData"),
+        (Cluster::At(None), "ClusterVersionUnknown"),
+        (Cluster::At(Some("v4.18.0")), "ClusterVersionUnknown"),
+        (Cluster::At(Some("4.18")), "ClusterVersionUnknown"),
+    ] {
+        let got = verdict(cluster, &[], &BTreeMap::new());
+        assert_eq!((got.status, got.reason.as_str()), ("Unknown", reason));
+    }
 }
 
 // applying.md 9.7

@@ -6,7 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::cases;
+use crate::fixture::{cases, merge};
 use crate::revision::Account;
 
 const CASES: &str = include_str!("../testdata/guard/cases.yaml");
@@ -62,28 +62,18 @@ fn a_policy_is_in_force_when_it_denies_everywhere() {
     for (policy_change, binding_change, want) in
         cases::<(Value, Value, bool)>(CASES, "a_policy_is_in_force_when_it_denies_everywhere")
     {
-        let merged = |mut value: Value, change: Value| {
+        let merged = |mut value: Value, change: &Value| {
             merge(&mut value, change);
             value
         };
         let policy: ValidatingAdmissionPolicy =
-            serde_json::from_value(merged(policy(), policy_change)).expect("a policy");
+            serde_json::from_value(merged(policy(), &policy_change)).expect("a policy");
         let other: ValidatingAdmissionPolicyBinding =
             serde_json::from_value(json!({"metadata": {"name": "other"}})).expect("a binding");
-        let binding = serde_json::from_value(merged(binding(), binding_change)).expect("a binding");
+        let binding =
+            serde_json::from_value(merged(binding(), &binding_change)).expect("a binding");
         assert_eq!(in_force(&policy, &[other, binding]), want);
         assert!(!in_force(&policy, &[]));
-    }
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from,
     }
 }
 

@@ -1,10 +1,10 @@
+use olm_api::UpdateStatus;
 use olm_api::keys::policy;
-use olm_api::{ClusterExtension, UpdateStatus};
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::extension::{RevisionSource, desired};
+use crate::fixture::{extension, object};
 use crate::rbac::Permissions;
 use crate::resolve::UpdatePolicy;
 use crate::revision::{self, phases};
@@ -13,10 +13,8 @@ fn record(version: &str) -> BundleRecord {
     BundleRecord {
         name: format!("kettle.v{version}"),
         package: "kettle".to_owned(),
-        version: version.to_owned(),
-        release: None,
         image: format!("r/kettle:{version}"),
-        constraints: None,
+        ..BundleRecord::example(version)
     }
 }
 
@@ -51,11 +49,8 @@ fn plan(annotations: &Value) -> Plan {
 }
 
 fn plan_where(annotations: &Value, known: bool, requires_approval: Result<bool, String>) -> Plan {
-    let extension: ClusterExtension = serde_json::from_value(json!({
-        "metadata": {"name": "e", "annotations": annotations},
-        "spec": {"namespace": "ns", "source": {"sourceType": "Catalog", "catalog": {"packageName": "kettle"}}},
-    }))
-    .unwrap();
+    let extension = extension(&json!({"metadata": {"annotations": annotations},
+        "spec": {"source": {"catalog": {"packageName": "kettle"}}}}));
     let extension = ValidExtension::of(&extension).unwrap();
     let account = revision::Account { namespace: "ns".to_owned(), name: "sa".to_owned() };
     let properties = r#"[{"type": "olm.maxOpenShiftVersion", "value": "4.20"}]"#;
@@ -144,9 +139,8 @@ fn a_plan_says_what_changes_and_what_holds_it() {
 #[test]
 fn a_change_that_the_api_server_refuses_is_named() {
     let binding = |role: &str| {
-        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-            "metadata": {"name": "b", "namespace": "ns"}, "roleRef": {"name": role}});
-        Object::from_value(binding).unwrap()
+        object(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "b", "namespace": "ns"}, "roleRef": {"name": role}}))
     };
     let changes = changes::changes(&[binding("one")], &phases(vec![binding("two")]).unwrap());
     let immutable: Vec<_> = changes.iter().map(|change| change.immutable.as_deref()).collect();
@@ -155,19 +149,21 @@ fn a_change_that_the_api_server_refuses_is_named() {
 }
 
 // plugin.md U38
-#[rstest]
-#[case::held(json!({"policy.olm.operatorframework.io/paused": "true"}), true, &["crds", "pause", "policy", "rights"])]
-#[case::waived_in_vain(
-    json!({"policy.olm.operatorframework.io/crd-safety-allow": "storedVersionRemoval",
-        "policy.olm.operatorframework.io/crd-safety-reason": "tested"}),
-    true,
-    &["crds", "policy", "rights"]
-)]
-#[case::not_known(json!({}), false, &["policy"])]
-fn holds_are_named(#[case] annotations: Value, #[case] known: bool, #[case] want: &[&str]) {
-    let plan = plan_where(&annotations, known, Ok(false));
-    assert_eq!(plan.held_by.iter().copied().collect::<Vec<_>>(), want);
-    assert_eq!(plan.unknown.len(), if known { 0 } else { 2 });
+#[test]
+fn holds_are_named() {
+    let waived_in_vain = json!({
+        "policy.olm.operatorframework.io/crd-safety-allow": "storedVersionRemoval",
+        "policy.olm.operatorframework.io/crd-safety-reason": "tested"});
+    let paused = json!({"policy.olm.operatorframework.io/paused": "true"});
+    for (annotations, known, want) in [
+        (paused, true, ["crds", "pause", "policy", "rights"].as_slice()),
+        (waived_in_vain, true, &["crds", "policy", "rights"]),
+        (json!({}), false, &["policy"]),
+    ] {
+        let plan = plan_where(&annotations, known, Ok(false));
+        assert_eq!(plan.held_by.iter().copied().collect::<Vec<_>>(), want);
+        assert_eq!(plan.unknown.len(), if known { 0 } else { 2 });
+    }
 }
 
 // applying.md j4

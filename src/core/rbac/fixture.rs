@@ -3,13 +3,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::fixture::object;
 use crate::object::Object;
 
 use super::{Permissions, PolicyRule};
-
-pub(super) fn object(value: Value) -> Object {
-    Object::from_value(value).unwrap()
-}
 
 /// An object with nothing but its identity.
 pub(super) fn plain(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {

@@ -282,11 +282,10 @@ fn find<'a>(
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, object};
 
     const CASES: &str = include_str!("../testdata/rbac/cases.yaml");
 
@@ -297,14 +296,13 @@ mod tests {
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
                 "metadata": {"name": "own"},
                 "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}),
-            binding(
-                "ClusterRole",
-                "own",
-                &json!({"kind": "ServiceAccount", "name": "sa",
-                "namespace": "ns"}),
-            ),
+            binding("ClusterRole", "own", &own_account()),
         ];
-        own.iter().chain(all).cloned().map(|value| Object::from_value(value).unwrap()).collect()
+        own.iter().chain(all).cloned().map(object).collect()
+    }
+
+    fn own_account() -> Value {
+        json!({"kind": "ServiceAccount", "name": "sa", "namespace": "ns"})
     }
 
     fn binding(kind: &str, role: &str, subject: &Value) -> Value {
@@ -345,28 +343,23 @@ mod tests {
         }
     }
 
-    #[rstest]
-    #[case::unbound(None)]
-    #[case::bound_in_a_namespace(Some("ns"))]
-    fn a_role_that_is_newly_bound_in_the_cluster_is_more(#[case] place: Option<&str>) {
+    #[test]
+    fn a_role_that_is_newly_bound_in_the_cluster_is_more() {
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": "wide"},
             "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]});
-        let account = json!({"kind": "ServiceAccount", "name": "sa", "namespace": "ns"});
-        let everywhere = binding("ClusterRole", "wide", &account);
-        let narrow = place.map(|namespace| {
-            let mut binding = everywhere.clone();
-            binding["kind"] = json!("RoleBinding");
-            binding["metadata"]["namespace"] = json!(namespace);
-            binding
-        });
-        let before: Vec<_> = [role.clone()].into_iter().chain(narrow).collect();
-        let before = Powers::of(objects(&before).iter());
-        let after = Powers::of(objects(&[role, everywhere]).iter());
-        let list = "Namespace:\"\" APIGroups:[] Resources:[secrets] Verbs:[list]";
-        assert_eq!(after.beyond(&before), [list]);
-        assert_eq!(before.beyond(&after), [""; 0]);
-        assert_eq!(after.beyond(&after), [""; 0]);
+        let everywhere = binding("ClusterRole", "wide", &own_account());
+        let mut narrow = everywhere.clone();
+        narrow["kind"] = json!("RoleBinding");
+        narrow["metadata"]["namespace"] = json!("ns");
+        for before in [vec![role.clone()], vec![role.clone(), narrow]] {
+            let before = Powers::of(objects(&before).iter());
+            let after = Powers::of(objects(&[role.clone(), everywhere.clone()]).iter());
+            let list = "Namespace:\"\" APIGroups:[] Resources:[secrets] Verbs:[list]";
+            assert_eq!(after.beyond(&before), [list]);
+            assert_eq!(before.beyond(&after), [""; 0]);
+            assert_eq!(after.beyond(&after), [""; 0]);
+        }
     }
 
     #[test]
@@ -406,22 +399,23 @@ mod tests {
     }
 
     // The name of a role that is rendered ends with a hash of its rules.
-    #[rstest]
-    #[case::default(json!({"kind": "ServiceAccount", "name": "default", "namespace": "ns"}), "")]
-    #[case::of_others(json!({"kind": "Group", "name": "ops"}), "group ops: ")]
-    fn the_name_of_a_role_is_not_compared(#[case] subject: Value, #[case] whom: &str) {
-        let of = |name: &str, verbs: &[&str]| {
-            let binding = binding("ClusterRole", name, &subject);
-            Powers::of(objects(&[pods(&json!({})), role(name, verbs), binding]).iter())
-        };
-        let (more, fewer) = (of("pot-1", &["get", "list"]), of("pot-2", &["get"]));
-        assert_eq!(fewer.beyond(&more), [""; 0]);
+    #[test]
+    fn the_name_of_a_role_is_not_compared() {
+        let default = json!({"kind": "ServiceAccount", "name": "default", "namespace": "ns"});
         let list = "Namespace:\"\" APIGroups:[] Resources:[nodes] Verbs:[list]";
-        let mut want = vec![list.to_owned()];
-        if !whom.is_empty() {
-            want.push(format!("{whom}{list}"));
+        let of_others = format!("group ops: {list}");
+        for (subject, want) in [
+            (default, vec![list]),
+            (json!({"kind": "Group", "name": "ops"}), vec![list, of_others.as_str()]),
+        ] {
+            let of = |name: &str, verbs: &[&str]| {
+                let binding = binding("ClusterRole", name, &subject);
+                Powers::of(objects(&[pods(&json!({})), role(name, verbs), binding]).iter())
+            };
+            let (more, fewer) = (of("pot-1", &["get", "list"]), of("pot-2", &["get"]));
+            assert_eq!(fewer.beyond(&more), [""; 0]);
+            assert_eq!(more.beyond(&fewer), want);
         }
-        assert_eq!(more.beyond(&fewer), want);
     }
 
     #[test]
@@ -435,23 +429,25 @@ mod tests {
         assert_eq!(powers(&[bound]), [elsewhere].into());
     }
 
-    #[rstest]
-    #[case::account("ServiceAccount", "robot", pods(&json!({"serviceAccountName": "robot"})),
-        "pods of Deployment d run as service account robot")]
-    #[case::role("ClusterRole", "wide",
-        binding("ClusterRole", "wide",
-            &json!({"kind": "ServiceAccount", "name": "sa", "namespace": "ns"})),
-        "service account ns/sa is bound to ClusterRole wide")]
-    fn a_kind_of_another_group_is_another_kind(
-        #[case] kind: &str,
-        #[case] name: &str,
-        #[case] object: Value,
-        #[case] want: &str,
-    ) {
-        let other = json!({"apiVersion": "example.com/v1", "kind": kind,
-            "metadata": {"name": name, "namespace": if kind == "ClusterRole" { "" } else { "ns" }},
-            "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]});
-        let powers = Powers::of(objects(&[other, object]).iter());
-        assert_eq!(powers.beyond(&Powers::of(objects(&[]).iter())), [want]);
+    #[test]
+    fn a_kind_of_another_group_is_another_kind() {
+        let robot = pods(&json!({"serviceAccountName": "robot"}));
+        let wide = binding("ClusterRole", "wide", &own_account());
+        for (kind, name, namespace, object, want) in [
+            (
+                "ServiceAccount",
+                "robot",
+                "ns",
+                robot,
+                "pods of Deployment d run as service account robot",
+            ),
+            ("ClusterRole", "wide", "", wide, "service account ns/sa is bound to ClusterRole wide"),
+        ] {
+            let other = json!({"apiVersion": "example.com/v1", "kind": kind,
+                "metadata": {"name": name, "namespace": namespace},
+                "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]});
+            let powers = Powers::of(objects(&[other, object]).iter());
+            assert_eq!(powers.beyond(&Powers::of(objects(&[]).iter())), [want]);
+        }
     }
 }

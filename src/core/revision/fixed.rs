@@ -175,17 +175,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{cases, rows, text};
+    use crate::fixture::{cases, merge, rows, text};
 
     const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
     fn object(api_version: &str, kind: &str, content: &Value) -> Object {
         let mut object = json!({"apiVersion": api_version, "kind": kind,
             "metadata": {"name": "o", "namespace": "n"}});
-        for (key, value) in content.as_object().unwrap() {
-            object[key] = value.clone();
-        }
-        Object::from_value(object).unwrap()
+        merge(&mut object, content);
+        crate::fixture::object(object)
     }
 
     #[test]

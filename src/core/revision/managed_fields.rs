@@ -153,10 +153,15 @@ fn union(into: &mut Value, from: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::object;
+
+    #[expect(clippy::needless_pass_by_value, reason = "callers write fields in place")]
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}})
+    }
 
     fn live(entries: &Value) -> Object {
-        let value = json!({"metadata": {"managedFields": entries}});
-        Object::from_value(value).unwrap()
+        object(json!({"metadata": {"managedFields": entries}}))
     }
 
     #[test]
@@ -187,7 +192,6 @@ mod tests {
 
     #[test]
     fn fields_of_the_bundle_are_taken_from_earlier_managers() {
-        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": fields}});
         let ours = entry("us", "Apply", json!({"f:a": {}}));
         let theirs = entry("manager", "Update", json!({".": {}, "f:a": {}, "f:own": {}}));
         let left = entry("manager", "Update", json!({".": {}, "f:own": {}}));
@@ -210,7 +214,6 @@ mod tests {
     // A container that a later version drops would stay with what defaults filled in.
     #[test]
     fn an_item_of_a_list_is_taken_as_a_whole() {
-        let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:spec": fields}});
         let item = r#"k:{"name":"proxy"}"#;
         let ours = entry("us", "Apply", json!({"f:list": {item: {".": {}, "f:image": {}}}}));
         let filled = json!({".": {}, "f:image": {}, "f:resources": {}});
@@ -231,15 +234,14 @@ mod tests {
             let fields: Map<_, _> = fields.iter().map(|it| ((*it).to_owned(), json!({}))).collect();
             json!({"manager": "us", "operation": "Update", "apiVersion": version, "fieldsV1": fields})
         };
-        let object = |versions: &[&str]| {
+        let of = |versions: &[&str]| {
             let entries: Vec<_> =
                 versions.iter().map(|it| entry(it, &[&format!("f:{it}")])).collect();
-            let value = json!({"apiVersion": "g/v1", "metadata": {"managedFields": entries}});
-            Object::from_value(value).unwrap()
+            object(json!({"apiVersion": "g/v1", "metadata": {"managedFields": entries}}))
         };
         let one = json!([entry("g/v1", &["f:g/v1alpha1", "f:g/v1"])]);
-        assert_eq!(in_one_version(&object(&["g/v1alpha1", "g/v1"])), Some(one));
-        assert_eq!(in_one_version(&object(&["g/v1"])), None);
+        assert_eq!(in_one_version(&of(&["g/v1alpha1", "g/v1"])), Some(one));
+        assert_eq!(in_one_version(&of(&["g/v1"])), None);
     }
 
     #[test]

@@ -53,19 +53,21 @@ fn float_number(float: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+    use crate::fixture::cases;
     use crate::go_json::to_string;
 
+    const CASES: &str = include_str!("../testdata/revision/cases.yaml");
+
     // applying.md c4
-    #[rstest]
-    #[case(json!(9_007_199_254_740_993_i64), "9007199254740992")]
-    #[case(json!([{"a": 3.0}]), r#"[{"a":3}]"#)]
-    #[case(json!(0.5), "0.5")]
-    fn reads_numbers_as_floats(#[case] value: Value, #[case] want: &str) {
-        assert_eq!(to_string(&through_float(&value)), want);
+    #[test]
+    fn reads_numbers_as_floats() {
+        for (json, want) in cases::<(&str, &str)>(CASES, "reads_numbers_as_floats") {
+            let value: Value = serde_json::from_str(json).unwrap();
+            assert_eq!(to_string(&through_float(&value)), want);
+        }
     }
 
     #[test]

@@ -178,8 +178,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Content;
-    use crate::fixture::content;
-    use crate::object::Object;
+    use crate::fixture::{condition, content, object, revision};
 
     fn bundle(properties: &serde_json::Value) -> Content {
         content([json!({"schema": "olm.bundle", "package": "p", "name": "p.v1", "image": "i",
@@ -199,16 +198,13 @@ mod tests {
             {"type": "olm.package.required", "value": value},
         ]));
         let text = recorded(&content).unwrap();
-        let revision = serde_json::from_value(json!({
-            "metadata": {"name": "e-1", "annotations": {
-                annotation::PACKAGE_NAME: "p",
-                annotation::BUNDLE_VERSION: "1.0.0",
-                annotation::BUNDLE_CONSTRAINTS: text,
-                annotation::PROPERTIES: "not JSON",
-            }},
-            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
-        }))
-        .unwrap();
+        let annotations = json!({
+            annotation::PACKAGE_NAME: "p",
+            annotation::BUNDLE_VERSION: "1.0.0",
+            annotation::BUNDLE_CONSTRAINTS: text,
+            annotation::PROPERTIES: "not JSON",
+        });
+        let revision = revision(1, &json!({"metadata": {"annotations": annotations}}));
         let provider = provider("e", &revision, BTreeSet::new());
         assert_eq!((provider.package.as_str(), provider.version.as_str()), ("p", "1.0.0"));
         assert_eq!(recorded_properties(&text).len(), 1);
@@ -229,17 +225,12 @@ mod tests {
     #[test]
     fn what_is_installed_belongs_to_an_extension_by_name_and_uid() {
         let set = |extension: &str, uid: &str, number: i64| {
-            serde_json::from_value(json!({
-                "metadata": {"name": format!("{extension}-{number}"),
-                    "labels": {label::OWNER_NAME: extension},
-                    "ownerReferences": [{"apiVersion": olm_api::API_VERSION, "controller": true,
-                        "kind": label::OWNER_KIND_EXTENSION, "name": extension, "uid": uid}]},
-                "spec": {"lifecycleState": "Active", "revision": number,
-                    "collisionProtection": "Prevent"},
-                "status": {"conditions": [{"type": "Succeeded", "status": "True", "reason": "x",
-                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-            }))
-            .unwrap()
+            let owner = json!({"apiVersion": olm_api::API_VERSION, "controller": true,
+                "kind": label::OWNER_KIND_EXTENSION, "name": extension, "uid": uid});
+            let metadata = json!({"name": format!("{extension}-{number}"),
+                "labels": {label::OWNER_NAME: extension}, "ownerReferences": [owner]});
+            let conditions = [condition("Succeeded", "True", "x", "")];
+            revision(number, &json!({"metadata": metadata, "status": {"conditions": conditions}}))
         };
         // That the reference of another has the same UID hides nothing.
         let sets = [set("lamp", "u", 2), set("lamp", "u", 10), set("torch", "u", 50)];
@@ -303,8 +294,7 @@ mod tests {
                 {"name": "v1", "served": true}, {"name": "v1alpha1", "served": false},
             ]},
         });
-        let phase =
-            Phase { name: "crds".to_owned(), objects: vec![Object::from_value(crd).unwrap()] };
+        let phase = Phase { name: "crds".to_owned(), objects: vec![object(crd)] };
         let kinds: Vec<_> = served_kinds(&[phase]).into_iter().collect();
         assert_eq!(kinds.len(), 1);
         assert_eq!(kinds[0].to_string(), "example.com/v1, Kind=Green");

@@ -3,29 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use olm_api::conditions::{Reason, status, types};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use olm_api::conditions::{Reason, types};
 use olm_api::keys::{self, annotation, label};
 use olm_api::{
-    ClusterObjectSet, ClusterObjectSetSpec, ClusterObjectSetStatus, CollisionProtection,
-    LifecycleState, MAX_REVISION, ObservedPhase,
+    ClusterObjectSet, ClusterObjectSetStatus, CollisionProtection, MAX_REVISION, ObservedPhase,
 };
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::cases;
+use crate::fixture::{cases, condition, extension, merge, object};
 use crate::object::{Object, items};
 use crate::render::handover::prepare_for_revision;
 use crate::status::extension::paused;
 use crate::status::terminal;
 
 const CASES: &str = include_str!("../testdata/revision/cases.yaml");
-
-fn object(value: Value) -> Object {
-    Object::from_value(value).unwrap()
-}
 
 fn config_map(name: &str) -> Object {
     object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}))
@@ -115,39 +109,20 @@ fn one_object_twice_is_refused() {
 }
 
 // applying.md c3, the vectors of 3.5; api.md 3.4
-#[rstest]
-#[case(
-    "deploy",
-    config_map("cm1"),
-    "sha256:e159e3f2c46b65df156d02407c44936c0fd7349149a89dadf190d27c67019edc",
-    "w4zzgJPmyKutz5BfUfX6PIGAgTjDvOplerFd7zKzp70",
-    "my-ext-1-928da6cd58e6ee45"
-)]
-#[case(
-    "configuration",
-    escaped(),
-    "sha256:dd3313a882a238f884778a05ad766caf164de742b886f12ca40ced50cb941414",
-    "6KmwZ6Hg20YXSOcU6gnOXRNqumcQqQD35MQWH9Uv7S0",
-    "my-ext-1-03f4ef2b2b94fb2e"
-)]
-#[case("resources", object(json!({"apiVersion": "v1", "kind": "ConfigMap",
-    "metadata": {"name": "a", "namespace": "b"}, "data": {"k": "<v> & é"}})),
-    "sha256:74809ef3c4ae633cc023c69a8d68f3e8dba4b863a4c6ac142cfbf435e5f1aed5",
-    "JfhzG7OSZpsBQ_evGnNmYCwVxjmVvsPbUAyky6_hHLo", "my-ext-1-435939a6eb4a9a31")]
-fn digest_key_and_name_are_upstreams(
-    #[case] name: &str,
-    #[case] content: Object,
-    #[case] digest: &str,
-    #[case] key: &str,
-    #[case] secret: &str,
-) {
-    let phase = phase(name, vec![content.clone()]);
-    assert_eq!(digest_packed(&phase), digest);
-    let packed = pack("my-ext-1", &[phase]).unwrap();
-    let stored = ContentRef { secret: secret.to_owned(), key: key.to_owned() };
-    assert_eq!(packed.phases, [(name.to_owned(), vec![stored])]);
-    assert_eq!(packed.secrets[0].name, secret);
-    assert_eq!(unpack("s/x", key, &packed.secrets[0].data[key]).unwrap(), content);
+#[test]
+fn digest_key_and_name_are_upstreams() {
+    for (name, content, digest, key, secret) in
+        cases::<(&str, Value, &str, &str, &str)>(CASES, "digest_key_and_name_are_upstreams")
+    {
+        let content = object(content);
+        let phase = phase(name, vec![content.clone()]);
+        assert_eq!(digest_packed(&phase), digest);
+        let packed = pack("my-ext-1", &[phase]).unwrap();
+        let stored = ContentRef { secret: secret.to_owned(), key: key.to_owned() };
+        assert_eq!(packed.phases, [(name.to_owned(), vec![stored])]);
+        assert_eq!(packed.secrets[0].name, secret);
+        assert_eq!(unpack("s/x", key, &packed.secrets[0].data[key]).unwrap(), content);
+    }
 }
 
 // applying.md c3
@@ -268,6 +243,21 @@ fn of_predecessor() -> Object {
     live
 }
 
+/// A live object in words: what it is, of whom, and the number that it carries.
+fn said(words: &[&str]) -> Object {
+    match words {
+        ["controlled", uid, revision] => live(Some(uid), Some(revision)),
+        ["controlled", uid] => live(Some(uid), None),
+        ["uncontrolled", revision] => live(None, Some(revision)),
+        ["uncontrolled"] => live(None, None),
+        ["of a later revision", extension, revision] => of_later_revision(extension, revision),
+        ["of a predecessor"] => of_predecessor(),
+        ["left behind", uid] => left_behind(uid),
+        ["retained by", extension] => retained_by(extension),
+        other => panic!("{other:?}"),
+    }
+}
+
 fn claim(protection: CollisionProtection, adoption: Adoption) -> Claim {
     let (uid, owner_name) = ("me".to_owned(), Some("e".to_owned()));
     let strangers = ["stranger".to_owned()].into();
@@ -285,39 +275,23 @@ fn outcome(decision: &Decision) -> &'static str {
 }
 
 // applying.md 3.6, d1, d2, d4, d5: the table row by row for Prevent, IfNoController, None
-#[rstest]
-#[case::own(live(Some("me"), Some("2")), ["update"; 3])]
-#[case::own_without_annotation(live(Some("me"), None), ["update"; 3])]
-#[case::lower_sibling(live(Some("one"), Some("1")), ["adopt"; 3])]
-#[case::higher_sibling(live(Some("three"), Some("3")), ["progressed"; 3])]
-#[case::equal_sibling(live(Some("three"), Some("2")), ["collide"; 3])]
-#[case::sibling_without_annotation(live(Some("one"), None), ["adopt"; 3])]
-#[case::our_extension(live(Some("extension"), None), ["adopt"; 3])]
-#[case::foreign(live(Some("other"), None), ["collide", "collide", "adopt"])]
-#[case::other_extension_same_number(live(Some("other"), Some("2")), ["collide", "collide", "adopt"])]
-#[case::later_than_the_siblings(of_later_revision("e", "3"), ["progressed"; 3])]
-#[case::earlier_than_the_siblings(of_later_revision("e", "1"), ["collide", "collide", "adopt"])]
-#[case::later_of_another_extension(of_later_revision("f", "3"), ["collide", "collide", "adopt"])]
-#[case::later_of_a_deleted_extension(of_predecessor(), ["collide", "collide", "adopt"])]
-#[case::uncontrolled(live(None, None), ["collide", "adopt", "adopt"])]
-#[case::orphaned(live(None, Some("1")), ["collide"; 3])]
-#[case::left_by_a_deleted_revision(left_behind("me"), ["adopt"; 3])]
-#[case::left_to_another(left_behind("one"), ["collide"; 3])]
-#[case::retained_for_us(retained_by("e"), ["adopt"; 3])]
-#[case::retained_for_another(retained_by("f"), ["collide", "adopt", "adopt"])]
-fn existing_object(#[case] live: Object, #[case] want: [&str; 3]) {
+#[test]
+fn existing_object() {
     let siblings = [("one", 1), ("three", 3), ("extension", 0)]
         .map(|(uid, revision)| Sibling { uid: uid.to_owned(), revision });
-    let got = [
+    let protections = [
         CollisionProtection::Prevent,
         CollisionProtection::IfNoController,
         CollisionProtection::None,
-    ]
-    .map(|protection| {
-        let claim = claim(protection, Adoption::default());
-        outcome(&decide(Some(&live), &claim, &siblings, KEY))
-    });
-    assert_eq!(got, want);
+    ];
+    for (live, want) in cases::<(Vec<&str>, [&str; 3])>(CASES, "existing_object") {
+        let live = said(&live);
+        let got = protections.map(|protection| {
+            let claim = claim(protection, Adoption::default());
+            outcome(&decide(Some(&live), &claim, &siblings, KEY))
+        });
+        assert_eq!(got, want);
+    }
 }
 
 // applying.md 2.4: who manages an object without a controller
@@ -330,20 +304,13 @@ fn who_manages_an_object_shows() {
 }
 
 // ours: what a user may have taken over
-#[rstest]
-#[case::all("all", live(None, None), "adopt")]
-#[case::kind("Secret, ConfigMap", live(None, None), "adopt")]
-#[case::kind_and_group("ConfigMap.", live(None, None), "adopt")]
-#[case::another_kind("Secret", live(None, None), "collide")]
-#[case::nothing("", live(None, None), "collide")]
-#[case::another_controls_it("all", live(Some("other"), None), "collide")]
-#[case::orphaned("all", live(None, Some("1")), "adopt")]
-#[case::garbage_collection_may_come("all", left_behind("one"), "collide")]
-#[case::retained_for_another("all", retained_by("f"), "adopt")]
-fn adoption(#[case] annotation: &str, #[case] live: Object, #[case] want: &str) {
-    let annotations = [(keys::policy::ADOPT.to_owned(), annotation.to_owned())];
-    let claim = claim(CollisionProtection::Prevent, Adoption::of(&annotations.into()));
-    assert_eq!(outcome(&decide(Some(&live), &claim, &[], KEY)), want);
+#[test]
+fn adoption() {
+    for (annotation, live, want) in cases::<(&str, Vec<&str>, &str)>(CASES, "adoption") {
+        let annotations = [(keys::policy::ADOPT.to_owned(), annotation.to_owned())];
+        let claim = claim(CollisionProtection::Prevent, Adoption::of(&annotations.into()));
+        assert_eq!(outcome(&decide(Some(&said(&live)), &claim, &[], KEY)), want);
+    }
 }
 
 #[test]
@@ -353,13 +320,13 @@ fn absent_object_is_created() {
 }
 
 // applying.md d3: the annotation is not proof of ownership
-#[rstest]
-#[case::absent(None, Removal::Gone)]
-#[case::own(Some(live(Some("me"), Some("2"))), Removal::Delete)]
-#[case::foreign_with_our_number(Some(live(Some("other"), Some("2"))), Removal::Gone)]
-#[case::left_by_a_deleted_revision(Some(left_behind("me")), Removal::Delete)]
-fn removal_needs_the_controller_reference(#[case] live: Option<Object>, #[case] want: Removal) {
-    assert_eq!(super::removal(live.as_ref(), "me", &BTreeSet::new()), want);
+#[test]
+fn removal_needs_the_controller_reference() {
+    let removal = |live: Option<&Object>| super::removal(live, "me", &BTreeSet::new());
+    assert_eq!(removal(None), Removal::Gone);
+    assert_eq!(removal(Some(&live(Some("me"), Some("2")))), Removal::Delete);
+    assert_eq!(removal(Some(&live(Some("other"), Some("2")))), Removal::Gone);
+    assert_eq!(removal(Some(&left_behind("me"))), Removal::Delete);
 }
 
 #[test]
@@ -466,21 +433,20 @@ fn aggregating_role_is_applied_without_rules() {
 }
 
 // applying.md 3.6: what only keeps the place of an injected CA prevents that the CRD is served
-#[rstest]
-#[case::line_end(json!("Cg=="), None)]
-#[case::word(json!("cGxhY2Vob2xkZXI="), None)]
-#[case::empty(json!(""), None)]
-#[case::certificate(json!("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="), Some("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="))]
-#[case::refused(json!("%"), Some("%"))]
-fn a_ca_without_a_certificate_is_not_applied(#[case] given: Value, #[case] want: Option<&str>) {
-    let crd = object(json!({"apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition", "metadata": {"name": "as.example.com"},
-        "spec": {"conversion": {"strategy": "Webhook", "webhook": {
-            "clientConfig": {"caBundle": given, "service": {"name": "s"}}}}}}));
-    let applied = desired_object(&crd, &owner(), None);
-    let client = applied.pointer("/spec/conversion/webhook/clientConfig").unwrap();
-    assert_eq!(client.get("caBundle").and_then(Value::as_str), want);
-    assert_eq!(client["service"]["name"], "s");
+#[test]
+fn a_ca_without_a_certificate_is_not_applied() {
+    for (given, want) in
+        cases::<(&str, Option<&str>)>(CASES, "a_ca_without_a_certificate_is_not_applied")
+    {
+        let crd = object(json!({"apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition", "metadata": {"name": "as.example.com"},
+            "spec": {"conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"caBundle": given, "service": {"name": "s"}}}}}}));
+        let applied = desired_object(&crd, &owner(), None);
+        let client = applied.pointer("/spec/conversion/webhook/clientConfig").unwrap();
+        assert_eq!(client.get("caBundle").and_then(Value::as_str), want);
+        assert_eq!(client["service"]["name"], "s");
+    }
 }
 
 // applying.md 3.6: what a later version drops from it goes from `data`
@@ -488,9 +454,9 @@ fn a_ca_without_a_certificate_is_not_applied(#[case] given: Value, #[case] want:
 fn string_data_is_applied_as_data() {
     for (given, want) in cases::<(Value, Value)>(CASES, "string_data_is_applied_as_data") {
         let of = |api_version: &str, content: &Value| {
-            let mut secret = json!({"apiVersion": api_version, "kind": "Secret",
-            "metadata": {"name": "s"}});
-            secret.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+            let mut secret =
+                json!({"apiVersion": api_version, "kind": "Secret", "metadata": {"name": "s"}});
+            merge(&mut secret, content);
             object(secret)
         };
         let applied = |secret: &Object| {
@@ -506,29 +472,26 @@ fn string_data_is_applied_as_data() {
 }
 
 // applying.md 3.6: a list that only one manager can have
-#[rstest]
-#[case::of_others(Some("openshift-controller-manager"), &["b-dockercfg-x", "a"], &["b-dockercfg-x", "a"])]
-#[case::missing(Some("openshift-controller-manager"), &["b-dockercfg-x"], &["b-dockercfg-x", "a"])]
-#[case::of_an_earlier_version(Some("olm.operatorframework.io"), &["old", "a"], &["a"])]
-#[case::of_nobody(None, &["old"], &["a"])]
-fn pull_secrets_that_others_have_added_stay(
-    #[case] writer: Option<&str>,
-    #[case] live: &[&str],
-    #[case] want: &[&str],
-) {
-    let account = |names: &[&str]| {
-        let secrets: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
-        object(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "b"},
-            "imagePullSecrets": secrets}))
-    };
-    let mut live = account(live);
-    let written = |writer: &str| {
-        json!([{"manager": writer, "operation": "Update",
-        "fieldsV1": {"f:imagePullSecrets": {}}}])
-    };
-    live.metadata_mut().insert("managedFields".to_owned(), writer.map(written).into());
-    let applied = desired_object(&account(&["a"]), &owner(), Some(&live));
-    assert_eq!(applied.0["imagePullSecrets"], account(want).0["imagePullSecrets"]);
+#[test]
+fn pull_secrets_that_others_have_added_stay() {
+    for (writer, live, want) in cases::<(Option<&str>, Vec<&str>, Vec<&str>)>(
+        CASES,
+        "pull_secrets_that_others_have_added_stay",
+    ) {
+        let account = |names: &[&str]| {
+            let secrets: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+            object(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "b"},
+                "imagePullSecrets": secrets}))
+        };
+        let mut live = account(&live);
+        let written = writer.map(|writer| {
+            json!([{"manager": writer, "operation": "Update",
+                "fieldsV1": {"f:imagePullSecrets": {}}}])
+        });
+        live.metadata_mut().insert("managedFields".to_owned(), written.into());
+        let applied = desired_object(&account(&["a"]), &owner(), Some(&live));
+        assert_eq!(applied.0["imagePullSecrets"], account(&want).0["imagePullSecrets"]);
+    }
 }
 
 #[test]
@@ -563,37 +526,26 @@ fn metadata_of_others_leaves_the_fingerprint() {
 }
 
 // ours: a controller that comes back asks about nothing that is as it was left
-#[rstest]
-#[case::as_left(json!({}), json!({}), true)]
-#[case::more_of_others(json!({"labels": {"x": "1"}}), json!({"replicas": 2}), true)]
-#[case::another_value(json!({}), json!({"paused": true}), false)]
-#[case::one_item_more(json!({}), json!({"args": ["a", "b"]}), false)]
-#[case::label_removed(json!({"labels": {"a": "1"}}), json!({}), false)]
-#[case::older_revision(json!({"annotations": {annotation::REVISION: "1"}}), json!({}), false)]
-fn what_is_as_it_was_left_is_known_to_be_applied(
-    #[case] metadata: Value,
-    #[case] spec: Value,
-    #[case] applied: bool,
-) {
-    let content = object(json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "n",
-        "labels": {"a": "1"}}, "spec": {"paused": false, "args": ["a"]}}));
-    let mut live = desired_object(&content, &owner(), None);
-    for (key, value) in metadata.as_object().unwrap() {
-        let found = live.metadata_mut();
-        match (key.as_str(), value) {
-            ("labels", Value::Object(more)) if more.contains_key("x") => {
-                found["labels"].as_object_mut().unwrap().extend(more.clone());
-            }
-            _ => drop(found.insert(key.clone(), value.clone())),
+#[test]
+fn what_is_as_it_was_left_is_known_to_be_applied() {
+    for (metadata, spec, applied) in
+        cases::<(Value, Value, bool)>(CASES, "what_is_as_it_was_left_is_known_to_be_applied")
+    {
+        let content = object(json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "n",
+            "labels": {"a": "1"}}, "spec": {"paused": false, "args": ["a"]}}));
+        let mut live = desired_object(&content, &owner(), None);
+        for (key, more) in metadata.as_object().unwrap() {
+            let found = live.0["metadata"][key].as_object_mut().unwrap();
+            found.extend(more.as_object().unwrap().clone());
+            found.retain(|_, value| !value.is_null());
         }
+        live.metadata_mut().insert("resourceVersion".to_owned(), "5".into());
+        live.0["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        assert_eq!(is_applied(&content, &owner(), &live), applied);
+        let archived = RevisionOwner { archived: vec!["old".to_owned()], ..owner() };
+        live.metadata_mut().insert("ownerReferences".to_owned(), json!([{"uid": "old"}]));
+        assert!(!is_applied(&content, &archived, &live));
     }
-    live.metadata_mut().insert("resourceVersion".to_owned(), "5".into());
-    let Value::Object(spec) = spec else { panic!("a map") };
-    live.0["spec"].as_object_mut().unwrap().extend(spec);
-    assert_eq!(is_applied(&content, &owner(), &live), applied);
-    let archived = RevisionOwner { archived: vec!["old".to_owned()], ..owner() };
-    live.metadata_mut().insert("ownerReferences".to_owned(), json!([{"uid": "old"}]));
-    assert!(!is_applied(&content, &archived, &live));
 }
 
 // Removal order.
@@ -677,19 +629,14 @@ fn probe_texts_name_what_is_wrong() {
 }
 
 // applying.md 3.6
-#[rstest]
-#[case::absent(json!({}), &[])]
-#[case::empty(
-    json!({"uid": "", "generation": 0, "finalizers": [], "ownerReferences": null}),
-    &[]
-)]
-#[case::set(
-    json!({"uid": "u", "generation": 1, "finalizers": ["f"], "generateName": "a-"}),
-    &["uid", "generation", "generateName", "finalizers"]
-)]
-fn content_has_no_metadata_of_the_api_server(#[case] metadata: Value, #[case] want: &[&str]) {
-    let object = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
-    assert_eq!(forbidden_metadata(&object), want);
+#[test]
+fn content_has_no_metadata_of_the_api_server() {
+    for (metadata, want) in
+        cases::<(Value, Vec<&str>)>(CASES, "content_has_no_metadata_of_the_api_server")
+    {
+        let object = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}));
+        assert_eq!(forbidden_metadata(&object), want);
+    }
 }
 
 // applying.md e3
@@ -727,46 +674,26 @@ fn field_value_probe() {
 }
 
 // applying.md 3.7
-#[rstest]
-#[case(json!({"matchLabels": {"a": "b"}}), "")]
-#[case(json!({"matchLabels": {"a": "b"}, "matchExpressions": [
-        {"key": "k", "operator": "Exists"}, {"key": "app", "operator": "in", "values": ["x", "y"]}]}),
-    r#"invalid label selector in progressionProbe ({map[a:b] [{k Exists []} {app in [x y]}]}): "in" is not a valid label selector operator"#)]
-fn a_probe_whose_selector_is_invalid_is_an_error(#[case] label: Value, #[case] want: &str) {
-    let mut probes = value_probe("spec.n", "3");
-    probes[0].selector.label = Some(serde_json::from_value(label).unwrap());
-    let found = super::check_probes(&probes).err().map(|error| error.to_string());
-    assert_eq!(found.unwrap_or_default(), want);
+#[test]
+fn a_probe_whose_selector_is_invalid_is_an_error() {
+    let wrong = json!({"matchLabels": {"a": "b"}, "matchExpressions": [
+        {"key": "k", "operator": "Exists"}, {"key": "app", "operator": "in", "values": ["x", "y"]}]});
+    let text = r#"invalid label selector in progressionProbe ({map[a:b] [{k Exists []} {app in [x y]}]}): "in" is not a valid label selector operator"#;
+    for (label, want) in [(json!({"matchLabels": {"a": "b"}}), ""), (wrong, text)] {
+        let mut probes = value_probe("spec.n", "3");
+        probes[0].selector.label = Some(serde_json::from_value(label).unwrap());
+        let found = super::check_probes(&probes).err().map(|error| error.to_string());
+        assert_eq!(found.unwrap_or_default(), want);
+    }
 }
 
 // Revisions.
 
 fn revision(number: i64, archived: bool, succeeded: bool) -> ClusterObjectSet {
-    let condition = Condition {
-        type_: types::SUCCEEDED.into(),
-        status: status::TRUE.into(),
-        reason: Reason::Succeeded.to_string(),
-        message: String::new(),
-        observed_generation: None,
-        last_transition_time: Time(Timestamp::UNIX_EPOCH),
-    };
-    let mut set = ClusterObjectSet::new(
-        &format!("e-{number}"),
-        ClusterObjectSetSpec {
-            revision: number,
-            lifecycle_state: if archived {
-                LifecycleState::Archived
-            } else {
-                LifecycleState::Active
-            },
-            ..ClusterObjectSetSpec::default()
-        },
-    );
-    set.status = Some(ClusterObjectSetStatus {
-        conditions: if succeeded { vec![condition] } else { Vec::new() },
-        ..ClusterObjectSetStatus::default()
-    });
-    set
+    let state = if archived { "Archived" } else { "Active" };
+    let succeeded = succeeded.then(|| condition(types::SUCCEEDED, "True", "Succeeded", ""));
+    let status = json!({"conditions": Vec::from_iter(succeeded)});
+    crate::fixture::revision(number, &json!({"spec": {"lifecycleState": state}, "status": status}))
 }
 
 fn numbers(sets: &[&ClusterObjectSet]) -> Vec<i64> {
@@ -936,6 +863,21 @@ fn rolling_with_deadline() -> ClusterObjectSet {
     set
 }
 
+/// How a reconcile ended, in words.
+fn ended(words: &[&str]) -> Outcome {
+    match words {
+        ["complete"] => Outcome::Complete,
+        ["rolling out"] => Outcome::RollingOut(None),
+        ["rolling out", text] => Outcome::RollingOut(Some((*text).to_owned())),
+        ["failed", text] => Outcome::Failed((*text).to_owned()),
+        ["blocked", text] => Outcome::Blocked((*text).to_owned()),
+        ["invalid", text] => Outcome::Invalid((*text).to_owned()),
+        ["archived"] => Outcome::Archived,
+        ["archiving"] => Outcome::Archiving,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Has this said of a revision at this second.
 fn reported(set: &mut ClusterObjectSet, statement: &crate::status::Statement, second: i64) {
     let conditions = &mut set.status.as_mut().unwrap().conditions;
@@ -982,53 +924,34 @@ fn a_process_that_has_just_begun_calls_only_a_rollout_late_that_it_began() {
 }
 
 // applying.md 3.8, e7, e8
-#[rstest]
-#[case::rolling(Outcome::RollingOut(None), 599, &[
-    "Progressing True RollingOut Revision 1.0.2 is rolling out.",
-    "Available False RollingOut Revision 1.0.2 is rolling out."])]
-#[case::late(Outcome::RollingOut(Some("x".into())), 600, &[
-    "Progressing False ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: Revision 1.0.2 is rolling out.",
-    "Available False ProbeFailure x"])]
-#[case::complete_although_late(Outcome::Complete, 600, &[
-    "Progressing True Succeeded Revision 1.0.2 has rolled out.",
-    "Available True ProbesSucceeded Objects are available and pass all probes.",
-    "Succeeded True Succeeded Revision succeeded rolling out."])]
-#[case::failed(Outcome::Failed("e".into()), 0, &["Progressing True Retrying e"])]
-#[case::failed_late(Outcome::Failed("e".into()), 700, &[
-    "Progressing False ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: e"])]
-#[case::blocked(Outcome::Blocked("e".into()), 700, &["Progressing False Blocked e"])]
-#[case::invalid(Outcome::Invalid("e".into()), 700, &["Progressing False InvalidConfiguration e"])]
-#[case::archived(Outcome::Archived, 700, &[
-    "Progressing False Archived revision is archived",
-    "Available Unknown Archived revision is archived"])]
-#[case::archiving(Outcome::Archiving, 0, &[
-    "Progressing True Retrying removing revision resources that are not owned by another revision"])]
-fn conditions_of_a_pass(#[case] outcome: Outcome, #[case] second: i64, #[case] want: &[&str]) {
-    let now = Timestamp::from_second(second).unwrap();
-    let since = Timestamp::UNIX_EPOCH;
-    assert_eq!(texts(&statements(&rolling_with_deadline(), &outcome, now, since)), want);
+#[test]
+fn conditions_of_a_pass() {
+    for (outcome, second, want) in
+        cases::<(Vec<&str>, i64, Vec<&str>)>(CASES, "conditions_of_a_pass")
+    {
+        let (now, since) = (Timestamp::from_second(second).unwrap(), Timestamp::UNIX_EPOCH);
+        let found = statements(&rolling_with_deadline(), &ended(&outcome), now, since);
+        assert_eq!(texts(&found), want);
+    }
 }
 
 // applying.md 3.8: a paused revision reports only the state of its objects
-#[rstest]
-#[case::ready(Outcome::Complete, &["Available True ProbesSucceeded Objects are available and pass all probes."])]
-#[case::not_ready(Outcome::RollingOut(Some("x".into())), &["Available False ProbeFailure x"])]
-#[case::incomplete(Outcome::RollingOut(None), &["Available False RollingOut Revision 1.0.2 is rolling out."])]
-#[case::not_read(Outcome::Failed("e".into()), &["Available Unknown Reconciling e"])]
-fn a_paused_revision_reports_its_objects_and_nothing_else(
-    #[case] outcome: Outcome,
-    #[case] want: &[&str],
-) {
-    let mut set = rolling_with_deadline();
-    reported(&mut set, &crate::status::object_set::probes_succeeded(), 0);
-    let (now, since) = (Timestamp::from_second(700).unwrap(), Timestamp::UNIX_EPOCH);
-    let of = |outcome: &Outcome| texts(&statements(&set, outcome, now, since));
-    let paused = "Paused True Paused nothing is applied until annotation \
-                  policy.olm.operatorframework.io/paused is removed";
-    let outcome = Outcome::Paused(Box::new(outcome));
-    assert_eq!(of(&outcome), [want, &[paused]].concat());
-    let held = Outcome::Staying(Box::new(outcome), "w".into());
-    assert_eq!(of(&held), [want, &["Progressing True Retrying w", paused]].concat());
+#[test]
+fn a_paused_revision_reports_its_objects_and_nothing_else() {
+    for (outcome, want) in
+        cases::<(Vec<&str>, &str)>(CASES, "a_paused_revision_reports_its_objects_and_nothing_else")
+    {
+        let mut set = rolling_with_deadline();
+        reported(&mut set, &crate::status::object_set::probes_succeeded(), 0);
+        let (now, since) = (Timestamp::from_second(700).unwrap(), Timestamp::UNIX_EPOCH);
+        let of = |outcome: &Outcome| texts(&statements(&set, outcome, now, since));
+        let paused = "Paused True Paused nothing is applied until annotation \
+                      policy.olm.operatorframework.io/paused is removed";
+        let outcome = Outcome::Paused(Box::new(ended(&outcome)));
+        assert_eq!(of(&outcome), [want, paused]);
+        let held = Outcome::Staying(Box::new(outcome), "w".into());
+        assert_eq!(of(&held), [want, "Progressing True Retrying w", paused]);
+    }
 }
 
 // applying.md 3.8
@@ -1080,12 +1003,7 @@ fn account_is_recorded_then_of_the_extension_then_default() {
         ignore_named,
     };
     let both = rule(Some("default"), false);
-    let extension: olm_api::ClusterExtension = serde_json::from_value(json!({
-        "metadata": {"name": "e"},
-        "spec": {"namespace": "ns", "serviceAccount": {"name": "ext"},
-            "source": {"sourceType": "Catalog"}},
-    }))
-    .unwrap();
+    let extension = extension(&json!({"spec": {"serviceAccount": {"name": "ext"}}}));
     let mut set = revision(1, false, false);
     assert_eq!(both.of_extension(&extension), Some(account_of("ext")));
     assert_eq!(both.of_revision(&set, Some(&extension)), Ok(account_of("ext")));

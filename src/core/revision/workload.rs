@@ -271,14 +271,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{cases, rows, text};
+    use crate::fixture::{self, cases, rows, text};
 
     const CASES: &str = include_str!("../testdata/revision/cases.yaml");
 
     // applying.md 1.3
     #[test]
     fn a_workload_says_that_it_cannot_progress() {
-        let of = |object: &Value| stalled(&Object::from_value(object.clone()).unwrap());
+        let of = |object: &Value| stalled(&fixture::object(object.clone()));
         for row in rows(include_str!("../testdata/revision/stalled.yaml")) {
             let mut object = json!({"apiVersion": row["apiVersion"], "kind": row["kind"],
                 "metadata": {"name": "d", "namespace": "n", "generation": 2},
@@ -292,7 +292,7 @@ mod tests {
     // applying.md 1.3
     #[test]
     fn pods_are_missing_that_nothing_waits_for() {
-        let of = |object: &Value| missing_pods(&Object::from_value(object.clone()).unwrap());
+        let of = |object: &Value| missing_pods(&fixture::object(object.clone()));
         for row in rows(include_str!("../testdata/revision/missing_pods.yaml")) {
             let kind = text(&row, "kind");
             let mut object = json!({"apiVersion": "apps/v1", "kind": kind,
@@ -316,7 +316,7 @@ mod tests {
         for row in rows(include_str!("../testdata/revision/unmet.yaml")) {
             let object = json!({"apiVersion": row["apiVersion"], "kind": row["kind"],
                 "metadata": {"name": "d"}, "status": {"conditions": [row["condition"]]}});
-            let object = Object::from_value(object).unwrap();
+            let object = fixture::object(object);
             let want = row["want"].as_str();
             assert_eq!(unmet(&object).as_deref(), want, "{row}");
             assert_eq!(hindrance(&object, &[]).as_deref(), want, "{row}");
@@ -324,8 +324,8 @@ mod tests {
     }
 
     fn pod(name: &str, made: &str, state: &Value) -> Object {
-        let pod = json!({"metadata": {"name": name, "creationTimestamp": made}, "status": state});
-        Object::from_value(pod).unwrap()
+        let metadata = json!({"name": name, "creationTimestamp": made});
+        fixture::object(json!({"metadata": metadata, "status": state}))
     }
 
     fn waiting(reason: &str, message: &str) -> Value {
@@ -377,9 +377,8 @@ mod tests {
     #[test]
     fn the_pods_of_a_workload_are_those_of_its_selector() {
         let of = |kind: &str, selector: Value| {
-            let object = json!({"apiVersion": "apps/v1", "kind": kind,
-                "metadata": {"name": "d", "namespace": "n"}, "spec": {"selector": selector}});
-            let object = Object::from_value(object).unwrap();
+            let object = fixture::object(json!({"apiVersion": "apps/v1", "kind": kind,
+                "metadata": {"name": "d", "namespace": "n"}, "spec": {"selector": selector}}));
             (pod_selector(&object), pods_hint(&object))
         };
         let labels = json!({"matchLabels": {"app": "a", "tier": "b"}});
@@ -404,7 +403,7 @@ mod tests {
     fn what_a_workload_and_its_pods_report_stands_together() {
         let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
             "status": {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "quota"}]}});
-        let workload = Object::from_value(workload).unwrap();
+        let workload = fixture::object(workload);
         let pods = [pod("p", "2026-01-01T00:00:00Z", &waiting("Odd", ""))];
         assert_eq!(hindrance(&workload, &[]).as_deref(), Some("quota"));
         let both = hindrance(&workload, &pods);

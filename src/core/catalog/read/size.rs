@@ -62,37 +62,36 @@ impl PackageSizes {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
 
     // catalogs.md 5.8: an extension reads all of its package
-    #[rstest]
-    #[case::long(
-        format!("{{\"description\":\"{}\"}}", "~".repeat(16 << 20)), 4,
-        "with this blob package \"p\" is 67108936 bytes long, more than 67108864 (64 MiB)"
-    )]
-    #[case::many_values(
-        format!("{{\"entries\":[{}{{}}]}}", "{},".repeat(333_333)), 3,
-        "with this blob package \"p\" has 1000002 values, more than 1000000"
-    )]
-    fn a_package_has_a_limited_size(
-        #[case] json: String,
-        #[case] blobs: usize,
-        #[case] want: &str,
-    ) {
-        let mut sizes = PackageSizes::default();
-        let mut add = |schema: &str, package: &str, name: &str| {
-            let [schema, package, name] = [schema, package, name].map(str::to_owned);
-            sizes.add(&Meta { schema, package, name, json: json.clone() })
-        };
-        for _ in 1..blobs {
-            add("olm.bundle", "p", "b").unwrap();
+    #[test]
+    fn a_package_has_a_limited_size() {
+        for (json, blobs, want) in [
+            (
+                format!("{{\"description\":\"{}\"}}", "~".repeat(16 << 20)),
+                4,
+                "with this blob package \"p\" is 67108936 bytes long, more than 67108864 (64 MiB)",
+            ),
+            (
+                format!("{{\"entries\":[{}{{}}]}}", "{},".repeat(333_333)),
+                3,
+                "with this blob package \"p\" has 1000002 values, more than 1000000",
+            ),
+        ] {
+            let mut sizes = PackageSizes::default();
+            let mut add = |schema: &str, package: &str, name: &str| {
+                let [schema, package, name] = [schema, package, name].map(str::to_owned);
+                sizes.add(&Meta { schema, package, name, json: json.clone() })
+            };
+            for _ in 1..blobs {
+                add("olm.bundle", "p", "b").unwrap();
+            }
+            // Its head counts, and other packages do not.
+            add("olm.bundle", "q", "p").unwrap();
+            add("olm.bundle", "", "p").unwrap();
+            assert_eq!(add("olm.package", "", "p").unwrap_err().to_string(), want);
+            add("olm.bundle", "p", "told of once").unwrap();
         }
-        // Its head counts, and other packages do not.
-        add("olm.bundle", "q", "p").unwrap();
-        add("olm.bundle", "", "p").unwrap();
-        assert_eq!(add("olm.package", "", "p").unwrap_err().to_string(), want);
-        add("olm.bundle", "p", "told of once").unwrap();
     }
 }

@@ -1,28 +1,27 @@
-use rstest::rstest;
-
+use super::super::tests::made;
 use super::*;
-use crate::fixture::cases;
+use crate::fixture::{cases, merge, object};
 
 const CASES: &str = include_str!("../../testdata/classic/cases.yaml");
 
-fn object(value: Value) -> Object {
-    Object::from_value(value).unwrap()
+fn subscription(state: &str, current: &str) -> Object {
+    let status = json!({"state": state, "installedCSV": "lamp.v1.0.0", "currentCSV": current});
+    made("Subscription light/lamp", &json!({"spec": {"name": "lamp"}, "status": status}))
 }
 
-fn subscription(state: &str, current: &str) -> Value {
-    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
-        "metadata": {"name": "lamp", "namespace": "light"},
-        "spec": {"name": "lamp"},
-        "status": {"state": state, "installedCSV": "lamp.v1.0.0", "currentCSV": current}})
+fn csv(name: &str, phase: &str, spec: &Value) -> Object {
+    made(
+        &format!("ClusterServiceVersion light/{name}"),
+        &json!({"metadata": {"uid": format!("uid-of-{name}")}, "spec": spec,
+            "status": {"phase": phase}}),
+    )
 }
 
-fn csv(name: &str, phase: &str, spec: &Value) -> Value {
-    json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
-        "metadata": {"name": name, "namespace": "light", "uid": format!("uid-of-{name}")},
-        "spec": spec, "status": {"phase": phase}})
+fn plan(name: &str, spec: &Value) -> Object {
+    made(&format!("InstallPlan light/{name}"), &json!({"spec": spec}))
 }
 
-fn lamp() -> Value {
+fn lamp() -> Object {
     csv(
         "lamp.v1.0.0",
         "Succeeded",
@@ -33,32 +32,42 @@ fn lamp() -> Value {
     )
 }
 
-fn group(targets: &Value, watched: &Value) -> Value {
-    json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
-        "metadata": {"name": "own", "namespace": "light"},
-        "spec": {"targetNamespaces": targets}, "status": {"namespaces": watched}})
+fn group(targets: &Value, watched: &Value) -> Object {
+    let spec = json!({"targetNamespaces": targets});
+    made("OperatorGroup light/own", &json!({"spec": spec, "status": {"namespaces": watched}}))
 }
 
 /// A CSV of such properties.
-fn declaring(properties: &[Value]) -> Value {
+fn declaring(properties: &[Value]) -> Object {
     let mut bulb = csv("bulb.v1.0.0", "Succeeded", &json!({}));
     let properties = json!({"properties": properties}).to_string();
-    bulb["metadata"]["annotations"] = json!({"operatorframework.io/properties": properties});
+    bulb.0["metadata"]["annotations"] = json!({"operatorframework.io/properties": properties});
     bulb
 }
 
-fn running(owner: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {
+fn running(owner: &str) -> Object {
+    object(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {
         "name": "lamp", "namespace": "light", "ownerReferences": [
-            {"kind": "ClusterServiceVersion", "name": owner, "uid": format!("uid-of-{owner}")}]}})
+            {"kind": "ClusterServiceVersion", "name": owner, "uid": format!("uid-of-{owner}")}]}}))
 }
 
-fn latest() -> Value {
+/// What keeps a Subscription from being moved together with these CSVs.
+fn failed(
+    subscription: &Object,
+    classic: &[Object],
+    running: &[Object],
+    moving: &[&str],
+) -> Vec<Failed> {
+    let moving = moving.iter().map(|name| ("light".to_owned(), (*name).to_owned())).collect();
+    Facts { subscription, classic, running, moving: &moving }.failed()
+}
+
+fn latest() -> Object {
     subscription("AtLatestKnown", "lamp.v1.0.0")
 }
 
 /// The group of its own namespace.
-fn one_group() -> Value {
+fn one_group() -> Object {
     group(&json!(["light"]), &json!(["light"]))
 }
 
@@ -67,18 +76,14 @@ fn what_classic_says_is_checked() {
     type Row = (String, String, Vec<(String, String, Value)>, Vec<[Value; 2]>, Vec<String>);
     for (state, current, csvs, groups, want) in cases::<Row>(CASES, "what_classic_says_is_checked")
     {
-        let subscription = object(subscription(&state, &current));
         let csvs = csvs.iter().map(|(name, phase, said)| match said {
             Value::Null => lamp(),
             Value::Array(declared) => declaring(declared),
             spec => csv(name, phase, spec),
         });
         let groups = groups.iter().map(|[targets, watched]| group(targets, watched));
-        let classic: Vec<_> = csvs.chain(groups).map(object).collect();
-        let moving = BTreeSet::new();
-        let facts =
-            Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
-        let failed = facts.failed();
+        let classic: Vec<_> = csvs.chain(groups).collect();
+        let failed = failed(&subscription(&state, &current), &classic, &[], &[]);
         let found: Vec<_> =
             failed.iter().map(|it| format!("{}: {}", it.subject, it.text)).collect();
         assert_eq!(found, want);
@@ -96,16 +101,11 @@ fn what_classic_says_is_checked() {
 
 #[test]
 fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
-    let subscription = object(subscription("UpgradePending", "lamp.v1.1.0"));
-    let plan = |approved: bool| {
-        object(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-            "metadata": {"name": "install-next", "namespace": "light"},
-            "spec": {"approved": approved, "clusterServiceVersionNames": ["lamp.v1.1.0"]}}))
-    };
-    let moving = BTreeSet::new();
+    let subscription = subscription("UpgradePending", "lamp.v1.1.0");
     for (approved, want) in [(false, Verdict::Ready), (true, Verdict::NotReady)] {
-        let own = object(one_group());
-        let classic = [object(lamp()), own, plan(approved)];
+        let spec = json!({"approved": approved, "clusterServiceVersionNames": ["lamp.v1.1.0"]});
+        let classic = [lamp(), one_group(), plan("install-next", &spec)];
+        let moving = BTreeSet::new();
         let facts =
             Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
         assert_eq!(Verdict::of(&facts.failed()), want);
@@ -114,108 +114,76 @@ fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
     }
 }
 
-#[rstest]
-#[case::health(json!({"status": {"lastUpdated": "2026-01-01T00:00:00Z"}}), true)]
-#[case::an_upgrade(json!({"status": {"currentCSV": "lamp.v1.1.0"}}), false)]
-#[case::its_state(json!({"status": {"state": "UpgradePending"}}), false)]
-#[case::another_channel(json!({"spec": {"channel": "beta"}}), false)]
-#[case::another_of_its_name(json!({"metadata": {"uid": "b"}}), false)]
-fn a_subscription_is_judged_again_if_it_changed(#[case] change: Value, #[case] want: bool) {
-    let mut now = latest();
-    for (part, fields) in change.as_object().unwrap() {
-        now[part].as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+#[test]
+fn a_subscription_is_judged_again_if_it_changed() {
+    for (change, want) in
+        cases::<(Value, bool)>(CASES, "a_subscription_is_judged_again_if_it_changed")
+    {
+        let mut now = latest().into_value();
+        merge(&mut now, &change);
+        assert_eq!(is_as_judged(&latest(), &object(now)), want);
     }
-    assert_eq!(is_as_judged(&object(latest()), &object(now)), want);
 }
 
 #[test]
 fn an_install_plan_that_waits_for_others_too_is_no_reason_to_stop_theirs() {
-    let lamp_next = object(subscription("UpgradePending", "lamp.v1.1.0"));
+    let lamp_next = subscription("UpgradePending", "lamp.v1.1.0");
     let mut other = subscription("UpgradePending", "bulb.v1.1.0");
-    other["metadata"]["name"] = json!("bulb");
-    other["status"]["installedCSV"] = json!("bulb.v1.0.0");
-    let plan = object(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
-        "metadata": {"name": "install-both", "namespace": "light"},
-        "spec": {"clusterServiceVersionNames": ["lamp.v1.1.0", "bulb.v1.1.0"]}}));
-    let bulb = object(csv("bulb.v1.1.0", "Pending", &json!({})));
-    assert!(installs_for(&plan, &object(other.clone())) && installs_for(&plan, &bulb));
-    assert!(!installs_for(&plan, &object(latest())) && !installs_for(&plan, &object(lamp())));
-    let classic = [object(lamp()), object(one_group()), object(other), plan];
-    let both = BTreeSet::from([("light".to_owned(), "bulb.v1.0.0".to_owned())]);
-    for (moving, want) in [
-        (BTreeSet::new(), vec!["InstallPlan install-both also waits for Subscription bulb"]),
-        (both, Vec::new()),
-    ] {
-        let facts =
-            Facts { subscription: &lamp_next, classic: &classic, running: &[], moving: &moving };
-        let failed: Vec<_> = facts.failed().into_iter().map(|it| it.text).collect();
-        assert_eq!(failed, want);
-    }
+    other.0["metadata"]["name"] = json!("bulb");
+    other.0["status"]["installedCSV"] = json!("bulb.v1.0.0");
+    let names = json!({"clusterServiceVersionNames": ["lamp.v1.1.0", "bulb.v1.1.0"]});
+    let plan = plan("install-both", &names);
+    let bulb = csv("bulb.v1.1.0", "Pending", &json!({}));
+    assert!(installs_for(&plan, &other) && installs_for(&plan, &bulb));
+    assert!(!installs_for(&plan, &latest()) && !installs_for(&plan, &lamp()));
+    let classic = [lamp(), one_group(), other, plan];
+    let texts = |moving: &[&str]| -> Vec<_> {
+        failed(&lamp_next, &classic, &[], moving).into_iter().map(|it| it.text).collect()
+    };
+    assert_eq!(texts(&[]), ["InstallPlan install-both also waits for Subscription bulb"]);
+    assert_eq!(texts(&["bulb.v1.0.0"]), [""; 0]);
 }
 
 #[test]
 fn what_is_moved_together_needs_nothing_of_classic() {
-    let subscription = object(latest());
     let needed = json!({"customresourcedefinitions": {"required": [{"name": "lamps.light"}]}});
-    let bulb = csv("bulb.v1.0.0", "Succeeded", &needed);
-    let classic = [lamp(), bulb, one_group()].map(object);
-    let moving = BTreeSet::from([("light".to_owned(), "bulb.v1.0.0".to_owned())]);
-    let facts =
-        Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
-    assert_eq!(facts.failed(), []);
+    let classic = [lamp(), csv("bulb.v1.0.0", "Succeeded", &needed), one_group()];
+    assert_eq!(failed(&latest(), &classic, &[], &["bulb.v1.0.0"]), []);
 }
 
 #[test]
 fn what_another_csv_owns_is_a_conflict() {
-    let subscription = object(latest());
-    let classic = [lamp(), one_group()].map(object);
-    let moving = BTreeSet::new();
     for (owner, want) in [("lamp.v1.0.0", Verdict::Ready), ("bulb.v1.0.0", Verdict::Conflict)] {
-        let running = [object(running(owner))];
-        let facts = Facts {
-            subscription: &subscription,
-            classic: &classic,
-            running: &running,
-            moving: &moving,
-        };
-        assert_eq!(Verdict::of(&facts.failed()), want);
+        let failed = failed(&latest(), &[lamp(), one_group()], &[running(owner)], &[]);
+        assert_eq!(Verdict::of(&failed), want);
     }
 }
 
-#[rstest]
-#[case::not_written_yet(latest(), json!({}), true)]
-#[case::of_something_else(latest(), json!({"conditions": []}), true)]
-#[case::there(latest(), json!({"installedCSV": "lamp.v1.1.0"}), false)]
-#[case::phase(lamp(), json!({"phase": "Pending"}), false)]
-#[case::without_phase(lamp(), json!({}), true)]
-fn a_status_that_got_lost_is_written_again(
-    #[case] kept: Value,
-    #[case] status: Value,
-    #[case] want: bool,
-) {
-    let mut live = kept.clone();
-    live["status"] = status;
-    let (kept, live) = (object(kept), object(live));
-    assert_eq!(lost_status(&kept, &live), kept.pointer("/status").filter(|_| want));
+#[test]
+fn a_status_that_got_lost_is_written_again() {
+    for (kept, status, want) in [
+        (latest(), json!({}), true),
+        (latest(), json!({"conditions": []}), true),
+        (latest(), json!({"installedCSV": "lamp.v1.1.0"}), false),
+        (lamp(), json!({"phase": "Pending"}), false),
+        (lamp(), json!({}), true),
+    ] {
+        let mut live = kept.clone();
+        live.0.insert("status".to_owned(), status);
+        assert_eq!(lost_status(&kept, &live), kept.pointer("/status").filter(|_| want));
+    }
 }
 
-#[rstest]
-#[case::from_the_start(true, Csv::Kept, false, &[Step::Prepare, Step::Unsubscribe, Step::Hold,
-    Step::Release, Step::Dismiss, Step::Extend, Step::CleanUp])]
-#[case::without_subscription(false, Csv::Kept, false, &[Step::Prepare, Step::Hold, Step::Release,
-    Step::Dismiss, Step::Extend, Step::CleanUp])]
-#[case::held(false, Csv::Held, false,
-    &[Step::Prepare, Step::Release, Step::Dismiss, Step::Extend, Step::CleanUp])]
-#[case::gone(false, Csv::Gone, false,
-    &[Step::Prepare, Step::Release, Step::Extend, Step::CleanUp])]
-#[case::done(false, Csv::Gone, true, &[Step::CleanUp])]
-fn what_is_left_follows_from_the_cluster(
-    #[case] subscribed: bool,
-    #[case] csv: Csv,
-    #[case] extended: bool,
-    #[case] want: &[Step],
-) {
-    assert_eq!(steps(Progress { subscribed, csv, extended }), want);
+#[test]
+fn what_is_left_follows_from_the_cluster() {
+    use Step::{CleanUp, Dismiss, Extend, Hold, Prepare, Release, Unsubscribe};
+    let all = [Prepare, Unsubscribe, Hold, Release, Dismiss, Extend, CleanUp];
+    let left = |subscribed, csv, extended| steps(Progress { subscribed, csv, extended });
+    assert_eq!(left(true, Csv::Kept, false), all);
+    assert_eq!(left(false, Csv::Kept, false), [&all[..1], &all[2..]].concat());
+    assert_eq!(left(false, Csv::Held, false), [&all[..1], &all[3..]].concat());
+    assert_eq!(left(false, Csv::Gone, false), [Prepare, Release, Extend, CleanUp]);
+    assert_eq!(left(false, Csv::Gone, true), [CleanUp]);
 }
 
 #[test]
@@ -228,9 +196,8 @@ fn a_running_object_is_released_and_given_back() {
             "operators.coreos.com/lamp.light": "",
             "olm.operatorframework.io/owner-name": "lamp"},
         "ownerReferences": [mine, other]}}));
-    let lamp = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "ClusterServiceVersion",
-        "metadata": {"name": "lamp.v1.0.0", "namespace": "light", "uid": "old"}}));
+    let lamp =
+        made("ClusterServiceVersion light/lamp.v1.0.0", &json!({"metadata": {"uid": "old"}}));
     assert!(belongs(&live, &lamp));
     let change = release(&live, &lamp).unwrap();
     let want = json!({"metadata": {"resourceVersion": "7", "labels": {"olm.owner": null,
@@ -275,7 +242,7 @@ fn what_others_write_is_not_claimed() {
     {
         let of = |content: Value| {
             let mut whole = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
-            whole.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
+            merge(&mut whole, &content);
             object(whole)
         };
         assert_eq!(content(&of(live)), of(want));
@@ -285,12 +252,9 @@ fn what_others_write_is_not_claimed() {
 #[test]
 fn what_names_no_owner_is_found_by_the_servers() {
     let service = |name: &str| json!({"deploymentName": name, "group": "light", "version": "v1"});
-    let lamp = object(csv(
-        "lamp.v1.0.0",
-        "Succeeded",
-        &json!({"apiservicedefinitions": {"owned": [service("lamp"), service("lamp")]},
-            "webhookdefinitions": [{"deploymentName": "bulb"}]}),
-    ));
+    let spec = json!({"apiservicedefinitions": {"owned": [service("lamp"), service("lamp")]},
+        "webhookdefinitions": [{"deploymentName": "bulb"}]});
+    let lamp = csv("lamp.v1.0.0", "Succeeded", &spec);
     let (namespace, names) = readers(&lamp);
     assert_eq!(namespace, "kube-system");
     assert_eq!(
@@ -308,8 +272,7 @@ fn what_names_no_owner_is_found_by_the_servers() {
 #[test]
 fn webhooks_depend_on_the_label_of_their_group() {
     let mut own = one_group();
-    own["metadata"]["uid"] = json!("g1");
-    let own = object(own);
+    own.0["metadata"]["uid"] = json!("g1");
     let asked = |selector: Value| {
         object(json!({"apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "lamp"},
@@ -352,11 +315,8 @@ fn a_certificate_of_classic_is_in_no_revision() {
     assert_eq!(own(&made, &extension, &service), Some(want));
     made.metadata_mut().insert("ownerReferences".to_owned(), json!([owner]));
     assert_eq!(own(&made, &extension, &service), None);
-    let lamp = object(csv(
-        "lamp.v1.0.0",
-        "Succeeded",
-        &json!({"webhookdefinitions": [{"deploymentName": "lamp"}]}),
-    ));
+    let spec = json!({"webhookdefinitions": [{"deploymentName": "lamp"}]});
+    let lamp = csv("lamp.v1.0.0", "Succeeded", &spec);
     let want = ("lamp-service-cert".to_owned(), "lamp-service".to_owned());
     assert_eq!(certificates(&lamp).into_iter().collect::<Vec<_>>(), [want]);
 }
@@ -389,21 +349,20 @@ fn what_pods_lose_with_the_next_version_is_listed() {
 
 #[test]
 fn a_csv_is_held_without_the_clean_up_of_classic() {
-    let csv = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "ClusterServiceVersion", "metadata": {"name": "lamp.v1.0.0", "uid": "u",
-            "resourceVersion": "3", "finalizers": [CSV_CLEANUP, "other"]}}));
+    let of = |metadata: Value| {
+        made("ClusterServiceVersion lamps/lamp.v1.0.0", &json!({"metadata": metadata}))
+    };
+    let csv = of(json!({"uid": "u", "resourceVersion": "3", "finalizers": [CSV_CLEANUP, "other"]}));
     assert_eq!(Csv::of(Some(&csv)), Csv::Kept);
     let want = json!({"metadata": {"resourceVersion": "3", "finalizers": ["other", MOVING]}});
     assert_eq!(hold(&csv), want);
-    let going = object(json!({"apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "ClusterServiceVersion", "metadata": {"name": "lamp.v1.0.0",
-            "namespace": "lamps", "deletionTimestamp": "2026-01-01T00:00:00Z",
-            "finalizers": ["other", MOVING, ORPHAN]}}));
+    let going = of(json!({"deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["other", MOVING, ORPHAN]}));
     assert_eq!(hide(&csv), None);
     let hidden = json!({"metadata": {"labels": {COPIED_FROM: "lamps"}}});
     assert_eq!(hide(&going), Some(hidden));
     let emptied = json!({"spec": {"webhookdefinitions": null, "apiservicedefinitions": null}});
-    for list in [json!({"webhookdefinitions": [{}]}), lamp()["spec"].clone()] {
+    for list in [json!({"webhookdefinitions": [{}]}), lamp().0["spec"].clone()] {
         let mut full = going.clone();
         full.0.insert("spec".to_owned(), list);
         assert_eq!(hide(&full), Some(emptied.clone()), "before Classic takes it for deleted");
@@ -416,7 +375,7 @@ fn a_csv_is_held_without_the_clean_up_of_classic() {
 
 #[test]
 fn what_a_copy_owns_belongs_to_its_original() {
-    let lamp = object(lamp());
+    let lamp = lamp();
     let role = |owner: &str, from: &str| {
         object(json!({"metadata": {"labels": {"olm.owner": "lamp.v1.0.0",
                 "olm.owner.namespace": owner, "olm.copiedFrom": from},

@@ -90,13 +90,15 @@ mod tests {
 
     use olm_api::CatalogFilter;
     use olm_api::keys::policy;
-    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::extension::Policy;
+    use crate::fixture::cases;
     use crate::resolve::tests::{Fixture, catalog, down};
     use crate::resolve::{CatalogProblem, Knowledge};
+
+    const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
     /// Versions that replace each other, each with the raw JSON of what it supports.
     fn chain(versions: &[(&str, &str)]) -> Fixture {
@@ -137,16 +139,14 @@ mod tests {
     }
 
     // applying.md 9.7; plugin.md U57
-    #[rstest]
-    #[case::nearest(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.18\""), ("1.2.0", "\"4.19\""), ("1.3.0", "\"4.20\"")],
-        "1.2.0 (up to 4.19) lifts it: kubectl olm upgrade quay --to 1.x")]
-    #[case::one_step(&[("1.0.0", "\"4.18\""), ("1.2.0", "\"4.20\"")],
-        "1.2.0 (up to 4.20) lifts it: kubectl olm upgrade quay --to 1.2.0")]
-    #[case::none(&[("1.0.0", "\"4.18\""), ("1.1.0", "\"4.18\""), ("1.2.0", "true")],
-        "no version in the catalogs lifts it: kubectl olm delete quay")]
-    fn the_nearest_version_lifts_it(#[case] versions: &[(&str, &str)], #[case] want: &str) {
-        let content = chain(versions).content();
-        assert_eq!(lift(&question(&[]), &[catalog("a", 0, &content)]), want);
+    #[test]
+    fn the_nearest_version_lifts_it() {
+        for (versions, want) in
+            cases::<(Vec<(&str, &str)>, &str)>(CASES, "the_nearest_version_lifts_it")
+        {
+            let content = chain(&versions).content();
+            assert_eq!(lift(&question(&[]), &[catalog("a", 0, &content)]), want);
+        }
     }
 
     // applying.md 9.7
@@ -192,31 +192,31 @@ mod tests {
     }
 
     // applying.md 9.7: whoever has to remove an extension must have no other way.
-    #[rstest]
-    #[case::all_tried(MAX_TRIED, "no version in the catalogs lifts it: kubectl olm delete quay")]
-    #[case::one_is_left(MAX_TRIED + 1, "the version that lifts it is not known, because only the \
-        nearest 25 that support the release were tried: kubectl olm why quay")]
-    fn removal_is_advised_only_if_all_versions_were_tried(
-        #[case] versions: usize,
-        #[case] want: &str,
-    ) {
-        let later: Vec<_> = (1..=versions).map(|minor| format!("1.{minor}.0")).collect();
-        let versions: Vec<_> = later.iter().map(|version| (version.as_str(), "\"4.19\"")).collect();
-        let mut fixture = chain(&[&[("1.0.0", "\"4.18\"")], versions.as_slice()].concat());
-        let absent = json!({"type": "olm.package.required",
-            "value": {"packageName": "absent", "versionRange": ">=1.0.0"}});
-        for blob in fixture.blobs.iter_mut().filter(|blob| blob["name"] != "kettle.v1.0.0") {
-            if let Some(properties) = blob.get_mut("properties").and_then(Value::as_array_mut) {
-                properties.push(absent.clone());
+    #[test]
+    fn removal_is_advised_only_if_all_versions_were_tried() {
+        let all = "no version in the catalogs lifts it: kubectl olm delete quay";
+        let one_is_left = "the version that lifts it is not known, because only the nearest 25 that \
+                           support the release were tried: kubectl olm why quay";
+        for (versions, want) in [(MAX_TRIED, all), (MAX_TRIED + 1, one_is_left)] {
+            let later: Vec<_> = (1..=versions).map(|minor| format!("1.{minor}.0")).collect();
+            let later = later.iter().map(|version| (version.as_str(), "\"4.19\""));
+            let mut fixture =
+                chain(&[("1.0.0", "\"4.18\"")].into_iter().chain(later).collect::<Vec<_>>());
+            let absent = json!({"type": "olm.package.required",
+                "value": {"packageName": "absent", "versionRange": ">=1.0.0"}});
+            for blob in &mut fixture.blobs[1..=versions] {
+                blob["properties"].as_array_mut().unwrap().push(absent.clone());
             }
+            let content = fixture.content();
+            let nothing = Environment {
+                providers: Knowledge::Known(Arc::default()),
+                ..Environment::default()
+            };
+            let (question, target) = (question(&[]), MinorRelease::new(4, 19));
+            let options = question.options(Options::default());
+            let lift = question.lift(&[catalog("a", 0, &content)], &nothing, options, target);
+            assert_eq!(lift.text("quay"), want);
         }
-        let content = fixture.content();
-        let nothing =
-            Environment { providers: Knowledge::Known(Arc::default()), ..Environment::default() };
-        let (question, target) = (question(&[]), MinorRelease::new(4, 19));
-        let options = question.options(Options::default());
-        let lift = question.lift(&[catalog("a", 0, &content)], &nothing, options, target);
-        assert_eq!(lift.text("quay"), want);
     }
 
     // applying.md 9.7

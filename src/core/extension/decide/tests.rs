@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use olm_api::UpgradeConstraintPolicy;
 use olm_api::keys::{annotation, policy};
-use olm_api::{ClusterExtension, UpgradeConstraintPolicy};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
@@ -15,7 +14,7 @@ use crate::catalog::Content;
 use crate::error::Chain;
 use crate::extension::ValidExtension;
 use crate::extension::holds::{Facts, Hold, all, holder, reported};
-use crate::fixture::cases;
+use crate::fixture::{cases, extension, revision};
 use crate::resolve::UpdatePolicy;
 use crate::resolve::tests::{Fixture, catalog, down};
 
@@ -39,10 +38,8 @@ fn record(version: &str, image: &str) -> BundleRecord {
     BundleRecord {
         name: format!("kettle.v{version}"),
         package: "kettle".to_owned(),
-        version: version.to_owned(),
-        release: None,
         image: image.to_owned(),
-        constraints: None,
+        ..BundleRecord::example(version)
     }
 }
 
@@ -114,17 +111,20 @@ fn an_update_is_newer_than_what_is_installed() {
 }
 
 // ours: a pause is said whether or not an update waits
-#[rstest]
-#[case::nothing_newer("2.0.0", "nothing is applied until")]
-#[case::an_update_waits("1.0.0", "1.1.0 is available; nothing is applied until")]
-fn a_pause_is_told(#[case] installed: &str, #[case] want: &str) {
+#[test]
+fn a_pause_is_told() {
     let content = content(&["1.0.0", "1.1.0", "2.0.0"]);
-    let question = question(Some(installed), &[(policy::PAUSED, "true")]);
-    let notes = answer(&question, Some(&content)).notes;
-    let paused: Vec<_> =
-        notes.iter().filter(|note| note.reason == conditions::Reason::Paused).collect();
-    assert_eq!(paused.len(), 1, "{notes:?}");
-    assert!(paused[0].message.starts_with(want), "{notes:?}");
+    for (installed, want) in [
+        ("2.0.0", "nothing is applied until"),
+        ("1.0.0", "1.1.0 is available; nothing is applied until"),
+    ] {
+        let question = question(Some(installed), &[(policy::PAUSED, "true")]);
+        let notes = answer(&question, Some(&content)).notes;
+        let paused: Vec<_> =
+            notes.iter().filter(|note| note.reason == conditions::Reason::Paused).collect();
+        assert_eq!(paused.len(), 1, "{notes:?}");
+        assert!(paused[0].message.starts_with(want), "{notes:?}");
+    }
 }
 
 // applying.md 2.4
@@ -538,14 +538,10 @@ fn the_course_is_what_is_taken_or_held() {
 #[test]
 fn what_goes_on_keeps_its_catalog() {
     let kept = record("1.0.0", "r/kettle");
-    let revision = |catalog: &str, version: &str| -> ClusterObjectSet {
+    let revision = |catalog: &str, version: &str| {
         let mut annotations = record(version, "r/kettle").annotations();
         annotations.insert(annotation::CATALOG.to_owned(), catalog.to_owned());
-        serde_json::from_value(json!({
-            "metadata": {"name": "e-1", "annotations": annotations},
-            "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent"},
-        }))
-        .unwrap()
+        revision(1, &json!({"metadata": {"annotations": annotations}}))
     };
     let revisions = [revision("acme", "1.0.0"), revision("other", "1.1.0")];
     let goal = Goal::keep(kept);
@@ -585,10 +581,9 @@ proptest! {
             annotate(policy::CATALOG_MOVE, "Hold");
         }
         let policy = Policy::of(&annotations, UpdatePolicy::default()).unwrap();
-        let object = json!({"metadata": {"name": "e", "annotations": annotations}, "spec":
-            {"namespace": "ns", "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": "kettle", "version": range}}}});
-        let extension: ClusterExtension = serde_json::from_value(object).unwrap();
+        let filter = json!({"packageName": "kettle", "version": range});
+        let extension = extension(&json!({"metadata": {"annotations": annotations},
+            "spec": {"source": {"catalog": filter}}}));
         let valid = ValidExtension::of(&extension).unwrap();
         let now = "2026-11-24T12:00:00Z".parse().unwrap();
         let question = Question {

@@ -134,7 +134,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, condition, extension};
 
     const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
@@ -146,18 +146,14 @@ mod tests {
             // Only the row about the default account has a name.
             let account = metadata["name"].is_null().then(|| json!({"name": "a"}));
             metadata["name"] = json!("e");
-            let extension: ClusterExtension = serde_json::from_value(json!({
+            let update = json!({"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
+                "reason": "Pinned", "message": ""});
+            let conditions = [condition("Ready", ready, reason, message)];
+            let extension = extension(&json!({
                 "metadata": metadata,
-                "spec": {"namespace": "n", "serviceAccount": account,
-                    "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-                "status": {
-                    "conditions": [{"type": "Ready", "status": ready, "reason": reason,
-                        "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-                    "update": {"version": "2.0.0", "newest": "2.0.0", "catalog": "c",
-                        "reason": "Pinned", "message": ""},
-                },
-            }))
-            .unwrap();
+                "spec": {"namespace": "n", "serviceAccount": account},
+                "status": {"conditions": conditions, "update": update},
+            }));
             assert_eq!(advice(&extension), want);
         }
     }
@@ -166,30 +162,20 @@ mod tests {
     fn an_extension_that_no_controller_has_seen_leads_to_the_controller() {
         assert_eq!(advice(&ClusterExtension::default()), [NO_CONTROLLER]);
         // Upstream's controller writes no `Ready`.
-        let condition = |type_: &str| {
-            json!({"type": type_, "status": "True", "reason": "Succeeded",
-            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"})
-        };
-        let seen: ClusterExtension = serde_json::from_value(json!({"metadata": {},
-            "status": {"conditions": [condition("Installed"), condition("Progressing")]}}))
-        .unwrap();
+        let conditions =
+            ["Installed", "Progressing"].map(|type_| condition(type_, "True", "Succeeded", ""));
+        let seen = extension(&json!({"status": {"conditions": conditions}}));
         assert!(advice(&seen).is_empty());
     }
 
     #[test]
     fn the_version_that_no_path_leads_to_is_explained() {
-        let extension: ClusterExtension = serde_json::from_value(json!({
-            "metadata": {"name": "e"},
-            "spec": {"namespace": "n", "serviceAccount": {"name": "a"},
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}},
-            "status": {
-                "conditions": [{"type": "Ready", "status": "True", "reason": "Succeeded",
-                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-                "update": {"newest": "2.0.0", "catalog": "c", "reason": "NotSuccessor",
-                    "message": ""},
-            },
-        }))
-        .unwrap();
+        let update =
+            json!({"newest": "2.0.0", "catalog": "c", "reason": "NotSuccessor", "message": ""});
+        let conditions = [condition("Ready", "True", "Succeeded", "")];
+        let status = json!({"conditions": conditions, "update": update});
+        let extension =
+            extension(&json!({"spec": {"serviceAccount": {"name": "a"}}, "status": status}));
         assert_eq!(advice(&extension), ["kubectl olm why e 2.0.0"]);
     }
 }

@@ -177,7 +177,6 @@ fn advice(mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
 #[cfg(test)]
 mod tests {
     use olm_api::ClusterExtension;
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -193,12 +192,8 @@ mod tests {
     }
 
     fn extension(enforcement: Option<&str>) -> ClusterExtension {
-        let install = enforcement.map(
-            |enforcement| json!({"preflight": {"crdUpgradeSafety": {"enforcement": enforcement}}}),
-        );
-        let spec = json!({"namespace": "ns", "install": install,
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}});
-        serde_json::from_value(json!({"metadata": {"name": "e"}, "spec": spec})).unwrap()
+        let check = json!({"preflight": {"crdUpgradeSafety": {"enforcement": enforcement}}});
+        crate::fixture::extension(&json!({"spec": {"install": enforcement.map(|_| check)}}))
     }
 
     /// Checks a revision with CRDs `a` and `b` that narrow the live `a`; `b` is not there.
@@ -274,16 +269,12 @@ mod tests {
     }
 
     // applying.md g2
-    #[rstest]
-    #[case::unset(None, true)]
-    #[case::strict(Some("Strict"), true)]
-    #[case::none(Some("None"), false)]
-    fn the_check_is_made_unless_it_is_switched_off(
-        #[case] enforcement: Option<&str>,
-        #[case] made: bool,
-    ) {
-        let extension = extension(enforcement);
-        assert_eq!(is_enforced(ValidExtension::of(&extension).unwrap()), made);
+    #[test]
+    fn the_check_is_made_unless_it_is_switched_off() {
+        for (enforcement, made) in [(None, true), (Some("Strict"), true), (Some("None"), false)] {
+            let extension = extension(enforcement);
+            assert_eq!(is_enforced(ValidExtension::of(&extension).unwrap()), made);
+        }
     }
 
     const LINE: &str = "v1: ^.a: pattern: pattern added : \"\" -> \"x\"";
@@ -331,57 +322,54 @@ mod tests {
     }
 
     // applying.md 6.4: what the API server refuses in any case is not offered to be let pass
-    #[rstest]
-    #[case::migrated_first(
-        versions(&["v1", "v1alpha1"]),
-        versions(&["v1"]),
-        "keeps each version that objects may be stored in; first: kubectl olm crd migrate a"
-    )]
-    #[case::stored_in_another_first(
-        versions(&["v1alpha1"]),
-        versions(&["v1beta1"]),
-        "and CRD a stores v1alpha1; first: a version of the bundle whose CRD still has v1alpha1"
-    )]
-    #[case::scope(
-        json!({"spec": {"scope": "Cluster"}}),
-        crd("a", ""),
-        "the API server never changes scope or kind of CRD a"
-    )]
-    fn what_has_to_be_done_first_is_named(
-        #[case] old: Value,
-        #[case] new: Value,
-        #[case] want: &str,
-        #[values(None, Some("None"))] enforcement: Option<&str>,
-    ) {
-        for waivers in ["", "storedVersionRemoval, scope, servedVersionRemoval"] {
-            let (old, new) = ((old.clone(), false), std::slice::from_ref(&new));
-            let hold = checked_by(&extension(enforcement), old, new, 0, waivers).unwrap_err();
-            let advice = &hold.note.message;
-            assert!(advice.contains(want), "{advice}");
-            assert!(!advice.contains("crd-safety-allow"), "{advice}");
-            let words = ["field is immutable", "must remain in spec.versions"];
-            let refused = words.iter().any(|words| hold.message.contains(words));
-            assert_eq!(refused, enforcement.is_some(), "{}", hold.message);
+    #[test]
+    fn what_has_to_be_done_first_is_named() {
+        for (old, new, want) in [
+            (
+                versions(&["v1", "v1alpha1"]),
+                versions(&["v1"]),
+                "keeps each version that objects may be stored in; first: kubectl olm crd migrate a",
+            ),
+            (
+                versions(&["v1alpha1"]),
+                versions(&["v1beta1"]),
+                "and CRD a stores v1alpha1; first: a version of the bundle whose CRD still has v1alpha1",
+            ),
+            (
+                json!({"spec": {"scope": "Cluster"}}),
+                crd("a", ""),
+                "the API server never changes scope or kind of CRD a",
+            ),
+        ] {
+            let allowed = "storedVersionRemoval, scope, servedVersionRemoval";
+            for (enforcement, waivers) in
+                [(None, ""), (None, allowed), (Some("None"), ""), (Some("None"), allowed)]
+            {
+                let (old, new) = ((old.clone(), false), std::slice::from_ref(&new));
+                let hold = checked_by(&extension(enforcement), old, new, 0, waivers).unwrap_err();
+                let advice = &hold.note.message;
+                assert!(advice.contains(want), "{advice}");
+                assert!(!advice.contains("crd-safety-allow"), "{advice}");
+                let words = ["field is immutable", "must remain in spec.versions"];
+                let refused = words.iter().any(|words| hold.message.contains(words));
+                assert_eq!(refused, enforcement.is_some(), "{}", hold.message);
+            }
         }
     }
 
     // applying.md 6.7
-    #[rstest]
-    #[case::migrated(&["v1", "v1alpha1"], &["v1"], true)]
-    #[case::still_stored(&["v1alpha1", "v1"], &["v1"], false)]
-    fn without_objects_nothing_has_to_be_migrated(
-        #[case] old: &[&str],
-        #[case] new: &[&str],
-        #[case] passes: bool,
-    ) {
-        let checked = |enforcement, waivers| {
-            let (old, new) = (versions(old), versions(new));
-            checked_by(&extension(enforcement), (old, true), &[new], 0, waivers)
-        };
-        assert_eq!(checked(Some("None"), "").is_ok(), passes);
-        assert_eq!(checked(None, "servedVersionRemoval").is_ok(), passes);
-        // Its users lose it all the same.
-        assert!(checked(None, "").is_err());
+    #[test]
+    fn without_objects_nothing_has_to_be_migrated() {
+        for (old, passes) in [(["v1", "v1alpha1"], true), (["v1alpha1", "v1"], false)] {
+            let checked = |enforcement, waivers| {
+                let (old, new) = (versions(&old), versions(&["v1"]));
+                checked_by(&extension(enforcement), (old, true), &[new], 0, waivers)
+            };
+            assert_eq!(checked(Some("None"), "").is_ok(), passes);
+            assert_eq!(checked(None, "servedVersionRemoval").is_ok(), passes);
+            // Its users lose it all the same.
+            assert!(checked(None, "").is_err());
+        }
     }
 
     // applying.md 6.1: no more than what the API server refuses

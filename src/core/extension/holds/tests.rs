@@ -1,13 +1,12 @@
 use std::collections::BTreeSet;
 
 use olm_api::keys::policy;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::crd_safety::{Rules, Waivers};
 use crate::extension::plan_digest;
-use crate::fixture::cases;
+use crate::fixture::{cases, condition};
 use crate::rbac::{Permissions, PolicyRule};
 use crate::resolve::UpdatePolicy;
 use crate::revision::{Account, Extension};
@@ -16,10 +15,7 @@ use crate::uninstall::Instances;
 const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
 fn extension() -> ClusterExtension {
-    serde_json::from_value(json!({
-        "metadata": {"name": "e"}, "spec": {"namespace": "ns",
-            "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}}))
-    .unwrap()
+    crate::fixture::extension(&json!({}))
 }
 
 /// A revision whose operator may read nodes.
@@ -94,10 +90,6 @@ fn look<T>(words: &[&str], change: Change, look: impl FnOnce(&Facts<'_>) -> T) -
 
 /// An extension of which a controller reports that it stopped there.
 fn stopped(hold: &Hold) -> ClusterExtension {
-    let condition = |type_: &str, reason: Reason| {
-        json!({"type": type_, "status": "False", "reason": reason, "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z"})
-    };
     let mut object = extension();
     let mut status = json!({"conditions": []});
     match hold.word() {
@@ -109,7 +101,10 @@ fn stopped(hold: &Hold) -> ClusterExtension {
             status["update"] = json!({"newest": "2.0.0", "catalog": "c", "message": "",
                 "reason": hold.note.reason});
         }
-        _ => status["conditions"] = json!([condition(types::READY, hold.note.reason)]),
+        _ => {
+            let ready = condition(types::READY, "False", hold.note.reason.as_str(), "");
+            status["conditions"] = json!([ready]);
+        }
     }
     object.status = Some(serde_json::from_value(status).unwrap());
     object
@@ -144,46 +139,39 @@ fn a_revision_that_is_there_is_not_held_by_what_it_holds() {
     assert_eq!(named, WORDS[..5]);
 }
 
-const CHANGED: Option<Reason> = Some(Reason::PlanChanged);
-const REQUIRED: Option<Reason> = Some(Reason::ApprovalRequired);
-
 // plugin.md U39, U40; applying.md F11
-#[rstest]
-#[case::nobody_asked(None, false, Change::Upgrade, None)]
-#[case::another(Some("sha256:a"), false, Change::Upgrade, CHANGED)]
-#[case::nothing_is_written(Some("sha256:a"), false, Change::Unchanged, None)]
-#[case::the_same(Some(""), false, Change::Install, None)]
-#[case::required_at_first(None, true, Change::Install, REQUIRED)]
-#[case::required(None, true, Change::Upgrade, REQUIRED)]
-#[case::required_and_another(Some("sha256:a"), true, Change::Upgrade, REQUIRED)]
-#[case::required_and_given(Some(""), true, Change::Upgrade, None)]
-#[case::required_when_it_was_there(None, true, Change::Unchanged, None)]
-fn only_the_approved_plan_is_written(
-    #[case] approved: Option<&str>,
-    #[case] takes_approval: bool,
-    #[case] change: Change,
-    #[case] held: Option<Reason>,
-) {
-    let (extension, target) = (extension(), BundleRecord::example("2.0.0"));
-    let (desired, valid) = (desired(&extension), ValidExtension::of(&extension).unwrap());
-    let now = plan_digest(valid, &desired);
-    let plan = approved.map(|text| match text {
-        "" => now.clone(),
-        text => format!("{text:0<71}"),
-    });
-    let annotations: Vec<_> =
-        plan.iter().map(|plan| (policy::APPROVE, format!("2.0.0@{plan}"))).collect();
-    let policy = policy_of(&annotations);
-    let facts = Facts {
-        takes_approval,
-        revision: Some((&desired, change)),
-        ..Facts::of(valid, &policy, &target, None)
-    };
-    let note = first(&facts).err().map(|hold| hold.note);
-    assert_eq!(note.as_ref().map(|note| note.reason), held);
-    if let (Some(note), Some(plan)) = (note, plan) {
-        let both = format!("is plan {now}, but plan {plan} was approved; ");
-        assert!(note.message.contains(&both), "{note:?}");
+#[test]
+fn only_the_approved_plan_is_written() {
+    for (approved, takes_approval, change, held) in cases::<(Option<&str>, bool, &str, Option<&str>)>(
+        CASES,
+        "only_the_approved_plan_is_written",
+    ) {
+        let change = match change {
+            "Install" => Change::Install,
+            "Upgrade" => Change::Upgrade,
+            _ => Change::Unchanged,
+        };
+        let (extension, target) = (extension(), BundleRecord::example("2.0.0"));
+        let (desired, valid) = (desired(&extension), ValidExtension::of(&extension).unwrap());
+        let now = plan_digest(valid, &desired);
+        let plan = approved.map(|text| match text {
+            "" => now.clone(),
+            text => format!("{text:0<71}"),
+        });
+        let annotations: Vec<_> =
+            plan.iter().map(|plan| (policy::APPROVE, format!("2.0.0@{plan}"))).collect();
+        let policy = policy_of(&annotations);
+        let facts = Facts {
+            takes_approval,
+            revision: Some((&desired, change)),
+            ..Facts::of(valid, &policy, &target, None)
+        };
+        let note = first(&facts).err().map(|hold| hold.note);
+        assert_eq!(note.as_ref().map(|note| note.reason.as_str()), held);
+        if let (Some(note), Some(plan)) = (note, plan) {
+            let both = format!("is plan {now}, but plan {plan} was approved; ");
+            assert!(note.message.contains(&both), "{note:?}");
+        }
     }
 }
 
@@ -193,10 +181,8 @@ fn a_status_says_what_holds() {
     for (status, want) in cases::<(Value, Vec<&str>)>(CASES, "a_status_says_what_holds") {
         let conditions = status["conditions"].as_array().into_iter().flatten();
         let conditions: Vec<_> = conditions
-            .map(|it| {
-                json!({"type": it[0], "status": it[1], "reason": it[2], "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"})
-            })
+            .map(|it| [0, 1, 2].map(|at| it[at].as_str().unwrap()))
+            .map(|[type_, status, reason]| condition(type_, status, reason, ""))
             .collect();
         let mut object = json!({"conditions": conditions});
         if let Some(reason) = status["update"].as_str() {

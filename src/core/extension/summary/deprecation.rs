@@ -63,14 +63,16 @@ fn one(type_: &'static str, messages: &[&str], otherwise: &str) -> Statement {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
     use crate::catalog::Deprecation;
+    use crate::fixture::cases;
 
-    fn data() -> Deprecations {
+    const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
+
+    /// Deprecations of everything, of all but the package, or of nothing.
+    fn data_of(which: &str) -> Deprecations {
         let mut data = Deprecations::default();
-        data.entries = [
+        let all = [
             (schema::PACKAGE, "", "package gone"),
             (schema::PACKAGE, "", ""),
             (schema::PACKAGE, "", "leave it"),
@@ -78,66 +80,38 @@ mod tests {
             (schema::CHANNEL, "alpha", "alpha gone"),
             (schema::CHANNEL, "quiet", ""),
             (schema::BUNDLE, "p.v1", "v1 gone"),
-        ]
-        .map(|(schema, name, message)| Deprecation {
-            schema: schema.to_owned(),
-            name: name.to_owned(),
-            message: message.to_owned(),
-        })
-        .into();
+        ];
+        let from = match which {
+            "all" => 0,
+            "all but the package" => 3,
+            _ => all.len(),
+        };
+        let entry = |(schema, name, message): &(&str, &str, &str)| Deprecation {
+            schema: (*schema).to_owned(),
+            name: (*name).to_owned(),
+            message: (*message).to_owned(),
+        };
+        data.entries = all[from..].iter().map(entry).collect();
         data
     }
-
-    fn without_package() -> Deprecations {
-        let mut data = data();
-        data.entries.retain(|entry| entry.schema != schema::PACKAGE);
-        data
-    }
-
-    fn short(statements: &[Statement; 4]) -> [String; 4] {
-        statements.clone().map(|one| format!("{}/{} {}", one.status, one.reason, one.message))
-    }
-
-    const NO_DATA: &str =
-        "Unknown/DeprecationStatusUnknown deprecation status unknown: catalog data unavailable";
-    const ABSENT: &str = "Unknown/Absent no bundle installed yet";
-    const SOUND: &str = "False/NotDeprecated not deprecated";
-    const PACKAGE: &str = "False/NotDeprecated package not deprecated";
-    const CHANNEL: &str = "False/NotDeprecated channel not deprecated";
-    const BUNDLE: &str = "False/NotDeprecated bundle not deprecated";
 
     // api.md T17
-    #[rstest]
-    #[case::no_data_nothing_installed(None, &[], None, [NO_DATA, NO_DATA, NO_DATA, ABSENT])]
-    #[case::no_data_installed(None, &[], Some("p.v1"), [NO_DATA; 4])]
-    #[case::nothing_deprecated_nothing_installed(
-        Some(Deprecations::default()), &[], None, [SOUND, PACKAGE, CHANNEL, ABSENT])]
-    #[case::nothing_deprecated_installed(
-        Some(Deprecations::default()), &[], Some("p.v1"), [SOUND, PACKAGE, CHANNEL, BUNDLE])]
-    #[case::all_three(Some(data()), &[], Some("p.v1"), [
-        "True/Deprecated package gone\nleave it\nbeta gone\nalpha gone\nv1 gone",
-        "True/Deprecated package gone\nleave it",
-        "True/Deprecated beta gone\nalpha gone",
-        "True/Deprecated v1 gone",
-    ])]
-    #[case::requested_channel_matches(
-        Some(without_package()), &["alpha"], Some("p.v2"),
-        ["True/Deprecated alpha gone", PACKAGE, "True/Deprecated alpha gone", BUNDLE])]
-    #[case::requested_channel_does_not_match(
-        Some(without_package()), &["stable", "quiet"], None,
-        [SOUND, PACKAGE, CHANNEL, ABSENT])]
-    fn deprecation_family(
-        #[case] data: Option<Deprecations>,
-        #[case] channels: &[&str],
-        #[case] installed: Option<&str>,
-        #[case] want: [&str; 4],
-    ) {
-        let channels: Vec<_> = channels.iter().map(|&name| name.to_owned()).collect();
-        let got = statements(data.as_ref(), &channels, installed);
-        assert_eq!(short(&got), want);
-        let parts =
-            [types::PACKAGE_DEPRECATED, types::CHANNEL_DEPRECATED, types::BUNDLE_DEPRECATED];
-        let [all, rest @ ..] = got.map(|one| one.type_);
-        assert_eq!((all, rest), (types::DEPRECATED, parts));
+    #[test]
+    fn deprecation_family() {
+        for (data, channels, installed, want) in
+            cases::<(Option<&str>, Vec<String>, Option<&str>, [&str; 4])>(
+                CASES,
+                "deprecation_family",
+            )
+        {
+            let got = statements(data.map(data_of).as_ref(), &channels, installed);
+            let short =
+                got.clone().map(|one| format!("{}/{} {}", one.status, one.reason, one.message));
+            assert_eq!(short, want);
+            let parts =
+                [types::PACKAGE_DEPRECATED, types::CHANNEL_DEPRECATED, types::BUNDLE_DEPRECATED];
+            let [all, rest @ ..] = got.map(|one| one.type_);
+            assert_eq!((all, rest), (types::DEPRECATED, parts));
+        }
     }
 }

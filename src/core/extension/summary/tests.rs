@@ -1,10 +1,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rstest::rstest;
 use serde_json::json;
 
 use super::*;
-use crate::object::Identity;
+use crate::fixture::{cases, object};
 use crate::status::{MESSAGE_LIMIT, object_set_ready};
+
+const CASES: &str = include_str!("../../testdata/extension/cases.yaml");
 
 fn now() -> Timestamp {
     Timestamp::from_second(100).unwrap()
@@ -35,12 +36,10 @@ fn pass(revisions: &[ClusterObjectSet], outcome: Outcome) -> Pass<'_> {
 fn revision(number: i64, statements: impl IntoIterator<Item = Statement>) -> ClusterObjectSet {
     let image = format!("r.io/pkg@sha256:{number}");
     let bundle = BundleRecord { image, ..BundleRecord::example(&format!("{number}.0.0")) };
-    serde_json::from_value(json!({
-        "metadata": {"name": format!("ext-{number}"), "annotations": bundle.annotations()},
-        "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent"},
-        "status": {"conditions": conditions(statements)},
-    }))
-    .unwrap()
+    let name = format!("ext-{number}");
+    let more = json!({"metadata": {"name": name, "annotations": bundle.annotations()},
+        "status": {"conditions": conditions(statements)}});
+    crate::fixture::revision(number, &more)
 }
 
 fn installed_revision(statements: impl IntoIterator<Item = Statement>) -> ClusterObjectSet {
@@ -75,61 +74,47 @@ fn one(status: &ClusterExtensionStatus, type_: &str) -> String {
     )
 }
 
-const NOT_INSTALLED: &str = "False/Failed No bundle installed";
 const ROLLING: &str = "False/Absent No bundle installed";
 const INSTALLED: &str = "True/Succeeded Installed bundle r.io/pkg@sha256:1 successfully";
 const RETRYING: &str = "True/Retrying boom";
-const BEGUN: &str = "True/RollingOut Revision 2.0.0 is rolling out.";
-const ROLLED_OUT: &str = "True/Succeeded Revision 1.0.0 has rolled out.";
-const HEALTHY: &str = "True/ProbesSucceeded Objects are available and pass all probes.";
 
 fn retry() -> Outcome {
     Outcome::Retry("boom".to_owned())
 }
 
 // api.md 4.4, T1: Installed, Progressing and Available by what exists and how the reconcile ended.
-#[rstest]
-#[case::row_2_no_spec(false, None,
-    Outcome::Terminal(Reason::InvalidConfiguration, "spec is required".to_owned()),
-    NOT_INSTALLED, "False/InvalidConfiguration spec is required", "absent")]
-#[case::row_13_nothing_installed(false, None, retry(), NOT_INSTALLED, RETRYING, "absent")]
-#[case::row_18_installed(true, None, retry(), INSTALLED, RETRYING, HEALTHY)]
-#[case::row_20_maintained(true, None, Outcome::Settled, INSTALLED, ROLLED_OUT, HEALTHY)]
-#[case::row_24_terminal(true, None, Outcome::Terminal(Reason::Blocked, "boom".to_owned()),
-    INSTALLED, "False/Blocked boom", HEALTHY)]
-#[case::row_31_collision(false,
-    Some(vec![retrying("revision object collisions in phase 0")]), Outcome::Settled,
-    NOT_INSTALLED, "True/Retrying revision object collisions in phase 0", "absent")]
-#[case::row_32_just_created(false, Some(Vec::new()), Outcome::Settled, ROLLING, BEGUN, "absent")]
-#[case::row_33_first_rollout(false, Some(vec![object_set::rolling_out("2.0.0")]),
-    Outcome::Settled, ROLLING, BEGUN, "absent")]
-#[case::row_34_probe_failing(false, Some(vec![object_set::rolling_out("2.0.0"),
-    object_set::probe_failure(&["x".to_owned()])]), Outcome::Settled, ROLLING, BEGUN, "absent")]
-#[case::row_35_deadline(false,
-    Some(vec![object_set::deadline_exceeded(10, "m")]), Outcome::Settled, NOT_INSTALLED,
-    "False/ProgressDeadlineExceeded Revision has not rolled out for 10 minute(s). Last status: m",
-    "absent")]
-#[case::row_37_blocked(false, Some(vec![terminal(Reason::Blocked, "no")]),
-    Outcome::Settled, NOT_INSTALLED, "False/Blocked no", "absent")]
-#[case::row_39_upgrade_rolling(true, Some(vec![object_set::rolling_out("2.0.0")]),
-    Outcome::Settled, INSTALLED, BEGUN, HEALTHY)]
-#[case::row_40_upgrade_errors(true, Some(vec![retrying("e")]), Outcome::Settled,
-    INSTALLED, "True/Retrying e", HEALTHY)]
-fn matrix(
-    #[case] has_installed: bool,
-    #[case] newest: Option<Vec<Statement>>,
-    #[case] outcome: Outcome,
-    #[case] installed: &str,
-    #[case] progressing: &str,
-    #[case] available: &str,
-) {
-    let mut revisions = Vec::from_iter(has_installed.then(steady));
-    revisions.extend(newest.map(|statements| revision(2, statements)));
-    let status = summarize(None, &pass(&revisions, outcome), now());
-    assert_eq!(one(&status, types::INSTALLED), installed);
-    assert_eq!(one(&status, types::PROGRESSING), progressing);
-    assert_eq!(one(&status, types::AVAILABLE), available);
-    assert_eq!(status.install.is_some(), has_installed);
+#[test]
+fn matrix() {
+    for (has_installed, newest, outcome, installed, progressing, available) in
+        cases::<(bool, Option<Vec<Vec<&str>>>, Vec<&str>, &str, &str, &str)>(CASES, "matrix")
+    {
+        let outcome = match *outcome {
+            ["settled"] => Outcome::Settled,
+            ["retried", text] => Outcome::Retry(text.to_owned()),
+            [reason, text] => Outcome::Terminal(reason.parse().unwrap(), text.to_owned()),
+            ref other => panic!("{other:?}"),
+        };
+        let mut revisions = Vec::from_iter(has_installed.then(steady));
+        let said = newest.map(|said| said.into_iter().map(|words| said_of_2(&words)));
+        revisions.extend(said.map(|statements| revision(2, statements)));
+        let status = summarize(None, &pass(&revisions, outcome), now());
+        assert_eq!(one(&status, types::INSTALLED), installed);
+        assert_eq!(one(&status, types::PROGRESSING), progressing);
+        assert_eq!(one(&status, types::AVAILABLE), available);
+        assert_eq!(status.install.is_some(), has_installed);
+    }
+}
+
+/// What is said of revision 2, in words.
+fn said_of_2(words: &[&str]) -> Statement {
+    match words {
+        ["rolling out"] => object_set::rolling_out("2.0.0"),
+        ["probe fails", text] => object_set::probe_failure(&[(*text).to_owned()]),
+        ["late", text] => object_set::deadline_exceeded(10, text),
+        ["blocked", text] => terminal(Reason::Blocked, *text),
+        ["retried", text] => retrying(*text),
+        other => panic!("{other:?}"),
+    }
 }
 
 // api.md 4.1: what an earlier reconcile failed with holds no longer
@@ -218,56 +203,47 @@ fn ready_names_what_no_longer_works_of_what_is_installed() {
 }
 
 // applying.md 2.4; decision 24
-#[rstest]
-#[case::restored_from_a_backup(None, "policy.olm.operatorframework.io/adopt: all")]
-#[case::of_another_extension(Some(("ClusterObjectSet", "two-lamps-3")), "\nClusterExtension two-lamps owns objects")]
-#[case::of_an_earlier_extension(Some(("ClusterObjectSet", "ext-1")),
-    "\nClusterObjectSet ext-1 owns objects that this bundle also contains, and does not count as a revision of this extension: kubectl delete clusterobjectset ext-1 --cascade=orphan releases them")]
-#[case::of_an_archived_revision(Some(("ClusterObjectSet", "ext-0")),
-    "\nClusterObjectSet ext-0 is archived and still removes objects that this bundle also contains")]
-#[case::of_somebody_else(Some(("Lamp", "two-lamps-3")), "\nLamp two-lamps-3 owns objects")]
-fn ready_names_what_can_be_done_about_a_collision(
-    #[case] owner: Option<(&str, &str)>,
-    #[case] note: &str,
-) {
-    let owner = owner.map(|(kind, name)| OwnerReference {
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-        ..OwnerReference::default()
-    });
-    let object = Identity {
-        group: "apps".to_owned(),
-        version: "v1".to_owned(),
-        kind: "Deployment".to_owned(),
-        namespace: "lamps".to_owned(),
-        name: "lamp".to_owned(),
-    };
-    let mut collision = object_set::Collision { object, owner, manager: None };
-    let text = object_set::collisions(0, std::slice::from_ref(&collision));
-    let mut archived = revision(0, []);
-    archived.spec.lifecycle_state = LifecycleState::Archived;
-    let mut revisions = [archived, revision(2, [retrying(&*text)])];
-    let status = summarize(None, &pass(&revisions, Outcome::Settled), now());
-    let ready = one(&status, types::READY);
-    assert!(ready.starts_with(&format!("False/Retrying {text}")), "{ready}");
-    assert!(ready.contains(note), "{ready}");
-    assert!(!ready.contains("  "), "{ready}");
-    // So it does where it is installed, and somebody has taken its owner off an object.
-    let installed = installed_revision([retrying(&*text), object_set::reconciling(&*text)]);
-    let installed = [revisions[0].clone(), installed];
-    let ready = one(&summarize(None, &pass(&installed, Outcome::Settled), now()), types::READY);
-    assert!(ready.contains(note), "{ready}");
-    collision.manager = Some("Flux".to_owned());
-    let message = object_set::managed(&[collision]).unwrap();
-    let notes = [Note { reason: Reason::Retrying, message }];
-    let says = &mut revisions[1].status.as_mut().unwrap().conditions;
-    object_set_ready(says, None, &notes).put(says, None, now());
-    let ready = one(&summarize(None, &pass(&revisions, Outcome::Settled), now()), types::READY);
-    let note = "managed by Flux: remove or detach them there first";
-    assert_eq!(
-        ready,
-        format!("False/Retrying {text}\nobjects that this bundle also contains are {note}")
-    );
+#[test]
+fn ready_names_what_can_be_done_about_a_collision() {
+    for (owner, note) in cases::<(Option<(&str, &str)>, &str)>(
+        CASES,
+        "ready_names_what_can_be_done_about_a_collision",
+    ) {
+        let owner = owner.map(|(kind, name)| OwnerReference {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            ..OwnerReference::default()
+        });
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "lamp", "namespace": "lamps"}});
+        let object = object(deployment).identity();
+        let mut collision = object_set::Collision { object, owner, manager: None };
+        let text = object_set::collisions(0, std::slice::from_ref(&collision));
+        let mut archived = revision(0, []);
+        archived.spec.lifecycle_state = LifecycleState::Archived;
+        let mut revisions = [archived, revision(2, [retrying(&*text)])];
+        let ready = |revisions: &[ClusterObjectSet]| {
+            let status = summarize(None, &pass(revisions, Outcome::Settled), now());
+            one(&status, types::READY)
+        };
+        let told = ready(&revisions);
+        assert!(told.starts_with(&format!("False/Retrying {text}")), "{told}");
+        assert!(told.contains(note) && !told.contains("  "), "{told}");
+        // So it does where it is installed, and somebody has taken its owner off an object.
+        let installed = installed_revision([retrying(&*text), object_set::reconciling(&*text)]);
+        let told = ready(&[revisions[0].clone(), installed]);
+        assert!(told.contains(note), "{told}");
+        collision.manager = Some("Flux".to_owned());
+        let message = object_set::managed(&[collision]).unwrap();
+        let notes = [Note { reason: Reason::Retrying, message }];
+        let says = &mut revisions[1].status.as_mut().unwrap().conditions;
+        object_set_ready(says, None, &notes).put(says, None, now());
+        let way_out = "managed by Flux: remove or detach them there first";
+        assert_eq!(
+            ready(&revisions),
+            format!("False/Retrying {text}\nobjects that this bundle also contains are {way_out}")
+        );
+    }
 }
 
 // api.md T18

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::rbac::fixture::{any_objects, granted, object, plain, small_bundle};
+use crate::fixture::object;
+use crate::rbac::fixture::{any_objects, granted, plain, small_bundle};
 
 fn account() -> Account {
     Account { namespace: "ns1".into(), name: "installer".into() }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::fixture::rows;
+use crate::fixture::{object, rows};
 use crate::object::Object;
 use crate::rbac::fixture::{any_objects, rules};
 use crate::rbac::{
@@ -17,7 +17,7 @@ fn account() -> Account {
 
 fn objects(case: &Value, key: &str) -> Vec<Object> {
     let list = case[key].as_array().into_iter().flatten();
-    list.map(|value| Object::from_value(value.clone()).unwrap()).collect()
+    list.cloned().map(object).collect()
 }
 
 fn texts<'a>(case: &'a Value, key: &str) -> Vec<&'a str> {

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixture::{cases, rows};
-use crate::rbac::fixture::{binding, crd, object, plain, role, small_bundle};
+use crate::fixture::{cases, object, rows};
+use crate::rbac::fixture::{binding, crd, plain, role, small_bundle};
 use crate::rbac::lines;
 
 const CASES: &str = include_str!("../../testdata/rbac/cases.yaml");

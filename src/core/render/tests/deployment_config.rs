@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::config::DeploymentConfig;
-use crate::fixture::{cases, rows};
-use crate::object::Object;
+use crate::fixture::{cases, object, rows};
 use crate::render::deployment_config::apply;
 
 const CASES: &str = include_str!("../../testdata/render/cases.yaml");
@@ -17,8 +16,7 @@ fn config(value: &Value) -> DeploymentConfig {
 
 /// Applies a configuration to a Deployment with this pod spec, and returns the resulting spec.
 fn pod(spec: &Value, change: &Value) -> Value {
-    let deployment = json!({"spec": {"template": {"spec": spec}}});
-    let mut deployment = Object::from_value(deployment).unwrap();
+    let mut deployment = object(json!({"spec": {"template": {"spec": spec}}}));
     apply(&mut deployment, &config(change));
     deployment.0["spec"]["template"]["spec"].take()
 }
@@ -73,12 +71,11 @@ fn affinities_merge() {
 // rendering.md 4.8
 #[test]
 fn annotations_of_the_bundle_stay() {
-    let deployment = json!({
+    let mut deployment = object(json!({
         "metadata": {"annotations": {"a": "bundle"}},
         "spec": {"template": {"metadata": {"annotations":
             {"b": "bundle", "olm.targetNamespaces": ""}}}},
-    });
-    let mut deployment = Object::from_value(deployment).unwrap();
+    }));
     let change = json!({"annotations":
         {"a": "config", "b": "config", "olm.targetNamespaces": "everything"}});
     apply(&mut deployment, &config(&change));
@@ -102,7 +99,7 @@ fn a_deployment_of_any_shape_takes_a_configuration() {
         json!({"spec": {"template": []}}),
         json!({"spec": {"template": {"spec": {"containers": [1, {"env": "x"}], "affinity": 2}}}}),
     ] {
-        let mut deployment = Object::from_value(shape).unwrap();
+        let mut deployment = object(shape);
         apply(&mut deployment, &config(&change));
         let pod = &deployment.0["spec"]["template"]["spec"];
         assert_eq!(pod["volumes"], json!([{"name": "v"}]));

@@ -7,12 +7,11 @@ mod webhook;
 
 use olm_api::keys::{annotation, label};
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::json;
 
 use super::handover::prepare_for_revision;
 use super::*;
-use crate::bundle::fixture::{csv, csv_of, load, minimal, sample, with};
+use crate::bundle::fixture::{csv, csv_of, load, minimal, modes, sample, with};
 use crate::bundle::{Files, Permission, PolicyRule};
 use crate::error::Chain;
 use crate::fixture::cases;
@@ -117,24 +116,18 @@ fn hand_over_strips_and_labels() {
 }
 
 // rendering.md 4.2
-#[rstest]
-#[case("\"a\"", "1lu1qv1451mq7gv9upu1cx8ffffi07rel5xvbvvc44dh")]
-#[case("null", "2im0kl1kwvzn46sr4cdtkvmdzrlurvj51xdzhwdht8l0")]
-#[case("{}", "16jfjhihxbzhfhs1k5mimq740kvioi98pfbea9q6qtf9")]
-fn hashes_as_upstream(#[case] json: &str, #[case] want: &str) {
-    assert_eq!(hash(json), want);
+#[test]
+fn hashes_as_upstream() {
+    for (json, want) in cases::<(&str, &str)>(CASES, "hashes_as_upstream") {
+        assert_eq!(hash(json), want);
+    }
 }
 
-#[rstest]
-#[case::fits("foo", "bar", "foo-bar")]
-#[case::boundary(&"a".repeat(56), "service", &format!("{}-service", "a".repeat(56)))]
-#[case::cut(&"a".repeat(60), "service", &format!("{}-service", "a".repeat(55)))]
-#[case::dash_stays("argocd-operator.v0.18.0-sa", &"x".repeat(44),
-    &format!("argocd-operator.v0-{}", "x".repeat(44)))]
-#[case::long_suffix("a", &"x".repeat(70), &format!("-{}", "x".repeat(70)))]
-#[case::whole_characters(&"é".repeat(40), "service", &format!("{}-service", "é".repeat(27)))]
-fn unique_names(#[case] base: &str, #[case] suffix: &str, #[case] want: &str) {
-    assert_eq!(unique(base, suffix), want);
+#[test]
+fn unique_names() {
+    for (base, suffix, want) in cases::<(&str, &str, &str)>(CASES, "unique_names") {
+        assert_eq!(unique(base, suffix), want);
+    }
 }
 
 // rendering.md 4.2, 4.3
@@ -236,17 +229,11 @@ fn targets_must_be_supported() {
     for (letters, targets, want) in
         cases::<(&str, Vec<&str>, &str)>(CASES, "targets_must_be_supported")
     {
-        let modes: Vec<_> = letters
-            .chars()
-            .map(|letter| match letter {
-                'A' => mode::ALL_NAMESPACES,
-                'O' => mode::OWN_NAMESPACE,
-                'S' => mode::SINGLE_NAMESPACE,
-                _ => mode::MULTI_NAMESPACE,
-            })
-            .map(|mode| format!("{{type: {mode}, supported: true}}"))
-            .collect();
-        let csv = csv_of(&format!("[{}]", modes.join(", ")), "{}");
+        let supported = modes(letters)
+            .into_iter()
+            .map(|it| format!("{{type: {}, supported: true}}", it.mode))
+            .collect::<Vec<_>>();
+        let csv = csv_of(&format!("[{}]", supported.join(", ")), "{}");
         let targets = targets.iter().map(|&target| target.to_owned()).collect();
         let options = RenderOptions { targets, ..options("") };
         assert_eq!(
@@ -257,17 +244,17 @@ fn targets_must_be_supported() {
 }
 
 // rendering.md 4.7
-#[rstest]
-#[case("", "")]
-#[case("dev", "dev")]
-fn pods_are_told_what_to_watch(#[case] target: &str, #[case] want: &str) {
+#[test]
+fn pods_are_told_what_to_watch() {
     let modes =
         "[{type: AllNamespaces, supported: true}, {type: SingleNamespace, supported: true}]";
     let csv = csv_of(modes, "{install: {spec: {deployments: [{name: d}]}}}");
-    let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
-    let annotations =
-        &find(&objects, "Deployment").0["spec"]["template"]["metadata"]["annotations"];
-    assert_eq!(*annotations, json!({"olm.targetNamespaces": want, "olm.operatorNamespace": "ops"}));
+    for target in ["", "dev"] {
+        let objects = outcome(&with(&[("manifests/csv.yaml", &csv)]), &options(target)).unwrap();
+        let told = find(&objects, "Deployment").pointer("/spec/template/metadata/annotations");
+        let want = json!({"olm.targetNamespaces": target, "olm.operatorNamespace": "ops"});
+        assert_eq!(told, Some(&want));
+    }
 }
 
 // rendering.md 4

@@ -1,7 +1,6 @@
 //! Webhook configurations, conversion and Services; differences from upstream are noted at each
 //! case.
 
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::bundle::fixture::{csv, csv_of, load, with};
@@ -90,11 +89,8 @@ fn what_is_served_becomes_the_objects_of_its_row() {
 }
 
 // rendering.md 4.9: the scope of a webhook follows the watched namespaces
-#[rstest]
-#[case("", Value::Null)]
-#[case("dev", json!({"matchExpressions": [
-    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["dev"]}]}))]
-fn webhooks_see_what_the_operator_watches(#[case] target: &str, #[case] want: Value) {
+#[test]
+fn webhooks_see_what_the_operator_watches() {
     let modes =
         "[{type: AllNamespaces, supported: true}, {type: SingleNamespace, supported: true}]";
     let spec = format!(
@@ -102,33 +98,26 @@ fn webhooks_see_what_the_operator_watches(#[case] target: &str, #[case] want: Va
         webhookdefinitions: {VALIDATING}}}"
     );
     let bundle = load(&with(&[("manifests/csv.yaml", &csv_of(modes, &spec))]));
-    let options = RenderOptions { targets: vec![target.to_owned()], ..options(None) };
-    let objects = render(&bundle, &options).unwrap().objects;
-    let configuration = at(&objects, "ValidatingWebhookConfiguration");
-    assert_eq!(configuration["webhooks"][0]["namespaceSelector"], want);
+    let dev = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["dev"]}]});
+    for (target, want) in [("", Value::Null), ("dev", dev)] {
+        let objects = render(&bundle, &super::options(target)).unwrap().objects;
+        let selector = "ValidatingWebhookConfiguration /webhooks/0/namespaceSelector";
+        assert_eq!(at(&objects, selector), want);
+    }
 }
 
 // rendering.md 4.2, R4: upstream makes a Service name of 64 bytes from 56, which the API
 // server refuses
-#[rstest]
-#[case::short("webhook-operator-controller-manager", [
-    "webhook-operator-controller-manager-service",
-    "webhook-operator-controller-manager-service-cert",
-    "webhook-operator-controller-manager-service-c-selfsigned-issuer"])]
-#[case::dotted("my.dotted.operator", ["my-dotted-operator-service",
-    "my-dotted-operator-service-cert", "my-dotted-operator-service-cert-selfsigned-issuer"])]
-#[case::long("my.object.thing.has.a.really.really.really.really.really.long.name", [
-    "my-object-thing-has-a-really-really-really-really-reall-service",
-    "my-object-thing-has-a-really-really-really-really-reall-se-cert",
-    "my-object-thing-has-a-really-really-really-re-selfsigned-issuer"])]
-#[case::boundary(&"a".repeat(56), [&*format!("{}-service", "a".repeat(55)),
-    &*format!("{}-se-cert", "a".repeat(55)), &*format!("{}-selfsigned-issuer", "a".repeat(45))])]
-fn names_of_webhook_objects(#[case] deployment: &str, #[case] want: [&str; 3]) {
-    let service = name::service_name(deployment);
-    let certificate = name::certificate_name(&service);
-    let issuer = name::issuer_name(&certificate);
-    assert_eq!([&*service, &certificate, &issuer], want);
-    assert!(service.len() <= 63);
+#[test]
+fn names_of_webhook_objects() {
+    for (deployment, want) in cases::<(&str, [&str; 3])>(CASES, "names_of_webhook_objects") {
+        let service = name::service_name(deployment);
+        let certificate = name::certificate_name(&service);
+        let issuer = name::issuer_name(&certificate);
+        assert_eq!([&*service, &certificate, &issuer], want);
+        assert!(service.len() <= 63);
+    }
     assert_eq!(unique(&"a".repeat(56), "service").len(), 64, "upstream's rule");
 }
 
