@@ -245,39 +245,38 @@ pub(crate) fn attached(
     Ok(found)
 }
 
-/// Returns the entry of an index that matches `platform` best, and whether it really matches.
+/// Returns the entries of an index that will do for `platform`, the best first, and whether each really
+/// matches.
 ///
 /// Entries without a platform come after those that match. Catalogs and bundles are data, so if
-/// nothing matches, the first Linux entry will do (catalogs.md 5.3).
-pub(crate) fn choose<'e>(
+/// nothing matches, or the registry lacks it, any Linux entry will do (catalogs.md 5.3).
+pub(crate) fn by_fitness<'e>(
     entries: &'e [IndexEntry],
     platform: &Platform,
-) -> Result<(&'e IndexEntry, bool), ManifestError> {
+) -> Vec<(&'e IndexEntry, bool)> {
     let rank = |entry: &IndexEntry| match &entry.platform {
         Some(it) if it.os == platform.os && it.architecture == platform.architecture => {
-            Some(variant_rank(it.variant.as_deref()))
+            Some((variant_rank(it.variant.as_deref()), true))
         }
-        None => Some(usize::MAX),
+        Some(it) if it.os == "linux" => Some((usize::MAX, false)),
+        None => Some((usize::MAX, true)),
         Some(_) => None,
     };
-    let best = entries
-        .iter()
-        .filter_map(|entry| Some((rank(entry)?, !entry.zstd, entry)))
-        .min_by_key(|(rank, gzip, _)| (*rank, *gzip));
-    if let Some((_, _, entry)) = best {
-        return Ok((entry, true));
-    }
-    let linux = |entry: &&IndexEntry| entry.platform.as_ref().is_some_and(|it| it.os == "linux");
-    let fallback = entries.iter().find(linux);
-    fallback.map(|entry| (entry, false)).ok_or_else(|| {
-        let Platform { os, architecture, variant } = platform;
-        ManifestError::Invalid(format!(
-            "no image found in image index for architecture {}, variant {}, OS {}",
-            quote(architecture),
-            quote(variant.as_deref().unwrap_or_default()),
-            quote(os)
-        ))
-    })
+    let mut found: Vec<_> =
+        entries.iter().filter_map(|entry| Some((entry, rank(entry)?))).collect();
+    found.sort_by_key(|(entry, (rank, matches))| (!*matches, *rank, *matches && !entry.zstd));
+    found.into_iter().map(|(entry, (_, matches))| (entry, matches)).collect()
+}
+
+/// Returns the error where no entry of an index will do for a platform.
+pub(crate) fn unsuited(platform: &Platform) -> ManifestError {
+    let Platform { os, architecture, variant } = platform;
+    ManifestError::Invalid(format!(
+        "no image found in image index for architecture {}, variant {}, OS {}",
+        quote(architecture),
+        quote(variant.as_deref().unwrap_or_default()),
+        quote(os)
+    ))
 }
 
 /// Ranks newer variants of arm first; on other processors all are equal.

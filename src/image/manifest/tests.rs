@@ -41,16 +41,15 @@ fn chooses(
     #[case] want: Option<(usize, bool)>,
 ) {
     let entries = index(platforms);
-    let got = choose(&entries, &Platform::linux(architecture)).ok();
-    let got = got.map(|(entry, matches)| (entry.descriptor.digest.to_string(), matches));
+    let got = by_fitness(&entries, &Platform::linux(architecture));
+    let got = got.first().map(|(entry, matches)| (entry.descriptor.digest.to_string(), *matches));
     assert_eq!(got, want.map(|(at, matches)| (digest(&at.to_string()), matches)));
 }
 
 #[test]
 fn absent_platform_is_named() {
-    let err = choose(&[], &Platform::linux("amd64")).unwrap_err();
     assert_eq!(
-        err.to_string(),
+        unsuited(&Platform::linux("amd64")).to_string(),
         r#"no image found in image index for architecture "amd64", variant "", OS "linux""#
     );
 }
@@ -59,8 +58,8 @@ fn absent_platform_is_named() {
 fn zstd_instance_wins_among_equals() {
     let mut entries = index(&[Some(("linux", "amd64", "")), Some(("linux", "amd64", ""))]);
     entries[1].zstd = true;
-    let (entry, _) = choose(&entries, &Platform::linux("amd64")).unwrap();
-    assert_eq!(entry.descriptor, entries[1].descriptor);
+    let found = by_fitness(&entries, &Platform::linux("amd64"));
+    assert_eq!(found[0].0.descriptor, entries[1].descriptor);
 }
 
 fn image(config_type: &str) -> serde_json::Value {

@@ -23,7 +23,9 @@ use crate::auth_file::AuthFiles;
 use crate::digest::{Digest, Hasher};
 use crate::keyring::{Keyring, Source};
 use crate::limits::{LONGEST_WAIT, Limits, PARALLEL_DOWNLOADS, PARALLEL_UNPACKS};
-use crate::manifest::{self, Descriptor, ImageConfig, Manifest, ManifestError, Platform};
+use crate::manifest::{
+    self, Descriptor, ImageConfig, IndexEntry, Manifest, ManifestError, Platform,
+};
 use crate::policy::{Demand, Policy, PolicyPath};
 use crate::proxies::Proxies;
 use crate::reference::{ImageRef, ReferenceError};
@@ -39,6 +41,8 @@ pub use error::{CopyError, EndpointError, PullError, SourceError};
 
 /// Bytes per second of a link that is waited for, besides the time for everything.
 const SLOWEST: u64 = 250_000;
+/// Most manifests of an index that are asked for where the registry has not all of them.
+const MAX_INSTANCES: usize = 8;
 /// Most chunks of a layer that wait to be written to disk.
 const CHUNKS_IN_FLIGHT: usize = 16;
 
@@ -323,14 +327,7 @@ impl Puller {
         let mut parsed = parse(&manifest)?;
         let mut suits = true;
         if let Manifest::Index(entries) = &parsed {
-            let (entry, is_right) = manifest::choose(entries, &self.config.platform)?;
-            suits = is_right;
-            let digest = &entry.descriptor.digest;
-            if !suits {
-                tracing::info!(%digest, "no image for this platform, taking the first for Linux");
-            }
-            let instance = session.manifest(&digest.to_string(), Some(digest)).await;
-            manifest = instance.map_err(CopyError::reading(format!("manifest {digest}")))?;
+            (manifest, suits) = self.instance(&session, entries).await?;
             parsed = parse(&manifest)?;
         }
         // As by containers/image, the image of the platform has to be signed, not its index.
@@ -351,6 +348,35 @@ impl Puller {
             transfer: Arc::clone(&self.transfer),
             unpacks: Arc::clone(&self.unpacks),
         })
+    }
+
+    /// Reads the manifest in an index that suits the platform best, of those that the registry has: a
+    /// mirror may have the images of some platforms only. Returns whether it is for the platform.
+    async fn instance(
+        &self,
+        session: &Session,
+        entries: &[IndexEntry],
+    ) -> Result<(RawManifest, bool), CopyError> {
+        let platform = &self.config.platform;
+        let mut missing = None;
+        for (entry, suits) in
+            manifest::by_fitness(entries, platform).into_iter().take(MAX_INSTANCES)
+        {
+            let digest = &entry.descriptor.digest;
+            match session.manifest(&digest.to_string(), Some(digest)).await {
+                Err(error) if error.is_not_found() => {
+                    missing.get_or_insert(CopyError::reading(format!("manifest {digest}"))(error));
+                }
+                answer => {
+                    if !suits {
+                        tracing::info!(%digest, "no image for this platform, taking one for Linux");
+                    }
+                    let reading = CopyError::reading(format!("manifest {digest}"));
+                    return Ok((answer.map_err(reading)?, suits));
+                }
+            }
+        }
+        Err(missing.unwrap_or_else(|| manifest::unsuited(platform).into()))
     }
 }
 

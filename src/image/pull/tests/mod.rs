@@ -10,7 +10,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::auth::{Credential, Credentials, SecretString};
-use crate::built::{BuiltImage, Compression, ImageBuilder, tar_of};
+use crate::built::{BuiltImage, Compression, ImageBuilder, IndexBuilder, tar_of};
 
 mod credentials;
 mod redirects;
@@ -258,6 +258,36 @@ async fn bodies_are_read_within_their_limits() {
     let text = scene(&registry).text().await;
     let want = "unable to retrieve auth token: answer is larger than 1048576 bytes";
     assert!(text.ends_with(want), "{text}");
+}
+
+// catalogs.md O2: a mirror may be filled for the nodes of one architecture
+#[rstest]
+#[case::one(true, Some(b"content".as_slice()))]
+#[case::none(false, None)]
+#[tokio::test]
+async fn of_several_platforms_one_that_the_registry_has_is_taken(
+    #[case] is_there: bool,
+    #[case] want: Option<&'static [u8]>,
+) {
+    let own = ImageBuilder::new().layer([("configs/a.yaml", b"own".as_slice())]).unwrap();
+    let own = own.platform(Platform::host()).build().unwrap();
+    let layer = [("configs/a.yaml", b"content".as_slice())];
+    let other = ImageBuilder::new().platform(Platform::linux("vax")).layer(layer).unwrap();
+    let other = other.build().unwrap();
+    let missing = format!("reading manifest {}", own.digest());
+    let index = IndexBuilder::default().image(own).image(other.clone()).build();
+    let registry = serve(move |request| match request.path.as_str() {
+        "/v2/r/manifests/t" => answer(200, index.manifest.clone()),
+        path if is_there || path == "/v2/" => delivered(&other, path),
+        _ => answer(404, ""),
+    });
+    let pulled = scene(&registry).pull().await;
+    let failed = pulled.as_ref().err().map(|error| Chain(error).to_string());
+    assert_eq!(pulled.as_deref().ok(), want);
+    assert!(
+        failed.is_none_or(|text| text.contains(&missing)),
+        "what was looked for first is named"
+    );
 }
 
 // catalogs.md O9
