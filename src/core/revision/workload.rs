@@ -155,10 +155,16 @@ pub fn hindrance(object: &Object, pods: &[Object]) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// Returns what keeps pods from running, by the newest that reports anything.
+/// Returns what keeps pods from running, by the newest that reports anything. One that has failed for
+/// good, as an evicted one has, stays for long after another took its place: it counts if it is the newest.
 pub fn pod_fault(pods: &[Object]) -> Option<String> {
-    let mut faults = newest(pods).into_iter().filter_map(|pod| Some((pod.name(), fault(pod)?)));
-    faults.next().map(|(name, why)| format!("pod {name}: {why}"))
+    let pods = newest(pods).into_iter().enumerate();
+    let mut pods = pods.filter(|(age, pod)| *age == 0 || !has_failed(pod)).map(|(_, pod)| pod);
+    pods.find_map(|pod| Some(format!("pod {}: {}", pod.name(), fault(pod)?)))
+}
+
+fn has_failed(pod: &Object) -> bool {
+    pod.text_at("/status/phase") == "Failed"
 }
 
 /// Says whether the newest pod has waited for minutes for an image that cannot be pulled. Pods of
@@ -195,7 +201,7 @@ fn containers(state: &Value) -> impl Iterator<Item = (bool, &Value)> {
 fn fault(pod: &Object) -> Option<String> {
     let state = pod.0.get("status")?;
     let text = |value: &Value| plain(value.as_str().unwrap_or_default());
-    if state["phase"] == "Failed" {
+    if has_failed(pod) {
         let cause = [text(&state["reason"]), text(&state["message"])];
         let cause = cause.into_iter().filter(|part| !part.is_empty());
         return Some(std::iter::once("it failed".to_owned()).chain(cause).join(": "));
@@ -351,6 +357,11 @@ mod tests {
         let pods = [
             pod("old", "2026-01-01T00:00:00Z", &fault("old")),
             pod("new", "2026-01-01T10:00:00Z", &fault("new")),
+            pod(
+                "evicted",
+                "2026-01-01T20:00:00Z",
+                &json!({"phase": "Failed", "reason": "Evicted"}),
+            ),
             going,
             running,
         ];
