@@ -12,7 +12,7 @@ use olm_core::error::plain_lines;
 use olm_core::extension::{ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
-use olm_core::resolve::Catalog;
+use olm_core::resolve::{Catalog, ResolveError, WalkError};
 use olm_core::revision::{Account, has_succeeded};
 use olm_core::version::{VersionRange, natural};
 
@@ -449,11 +449,16 @@ pub(crate) struct Chosen {
     pub(crate) record: BundleRecord,
 }
 
-/// Returns the bundle that an extension would get.
+/// Returns the bundle that an extension would get; none is known while a catalog cannot be read.
 pub(crate) fn chosen(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chosen> {
     let (catalogs, question) = (snapshot.catalogs(), &snapshot.question);
     let selected = snapshot.resolve(&catalogs).result;
-    let selected = selected.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
+    let selected = selected.map_err(|error| {
+        let is_unread =
+            matches!(&error, ResolveError::Walk(walk) if matches!(**walk, WalkError::Package { .. }));
+        let outcome = if is_unread { Outcome::Unknown } else { Outcome::Failed };
+        Failure { text: Chain(&error).to_string(), outcome, hint: None }
+    })?;
     let package = &question.filter.package_name;
     let record = BundleRecord::selected(&selected, package, snapshot.options.release_support);
     let catalog = catalogs.iter().find(|catalog| catalog.name == selected.catalog);
@@ -481,7 +486,7 @@ pub(crate) fn chosen_or_why(snapshot: &ExtensionSnapshot) -> anyhow::Result<Chos
         let range = snapshot.question.filter.version.as_deref();
         let form = range.and_then(about_range).map(|form| format!("{form}{HIGHEST}"));
         let hint = form.or_else(|| snapshot.obstacle());
-        Failure { text: one_line(&error), hint, outcome: Outcome::Failed }.into()
+        Failure { hint, ..Failure::of(&error) }.into()
     })
 }
 

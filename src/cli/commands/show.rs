@@ -46,8 +46,8 @@ pub(crate) struct ShowArgs {
 struct Subject {
     /// Directory or image, or why there is none.
     place: anyhow::Result<String>,
-    /// Whether a version was asked for that cannot be had.
-    is_refused: bool,
+    /// Whether a version is asked for.
+    is_narrowed: bool,
     /// Catalog and what it says of the package, where a package is asked for.
     known: Option<(String, Summary)>,
 }
@@ -57,7 +57,7 @@ impl Subject {
         let target = args.lookup.target(&args.bundle);
         let offers = match target {
             Target::Bundle(place) => {
-                return Ok(Self { place: Ok(place), is_refused: false, known: None });
+                return Ok(Self { place: Ok(place), is_narrowed: false, known: None });
             }
             _ => args.lookup.offers(global).await?,
         };
@@ -89,7 +89,6 @@ impl Subject {
             Offers::Cluster(cluster) => or_near(found, (&wanted, is_word), cluster).await,
             Offers::Named(_) => or_like(found, &package, &offers).await,
         };
-        let is_refused = is_narrowed && found.is_err();
         let (place, catalog) = match found {
             Ok(Chosen { name, image, catalog, .. }) => {
                 notice(&format!("{name} of catalog {catalog}: {image}"));
@@ -105,7 +104,7 @@ impl Subject {
             }
         };
         let summary = offers.summary(&catalog, &package).await?;
-        Ok(Self { place, is_refused, known: summary.map(|summary| (catalog, summary)) })
+        Ok(Self { place, is_narrowed, known: summary.map(|summary| (catalog, summary)) })
     }
 
     /// The bundle that an extension has installed, by the digest that its revision records.
@@ -116,16 +115,17 @@ impl Subject {
         let record = BundleRecord::of(set);
         let place = pinned(&record, set)?;
         notice(&format!("{} of extension {name}: {place}", record.name));
-        Ok(Self { place: Ok(format!("{IMAGE}{place}")), is_refused: false, known: None })
+        Ok(Self { place: Ok(format!("{IMAGE}{place}")), is_narrowed: false, known: None })
     }
 }
 
 /// Shows one bundle.
 pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) -> Ended {
-    let Subject { place, is_refused, known } = Subject::of(&args, global).await?;
+    let Subject { place, is_narrowed, known } = Subject::of(&args, global).await?;
     // What the catalogs know is shown all the same.
-    let (level, outcome) =
-        if is_refused { ("error", Outcome::Failed) } else { ("note", Outcome::Done) };
+    let refused = place.as_ref().err().filter(|_| is_narrowed);
+    let refused = refused.map(|cause| Failure::of(cause).outcome);
+    let (level, outcome) = refused.map_or(("note", Outcome::Done), |outcome| ("error", outcome));
     let files = match (&known, args.no_pull) {
         (Some(known), true) => {
             if let Err(cause) = &place {
@@ -145,7 +145,7 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
         (Err(cause), None) => return Err(cause),
         (Err(cause), Some(_)) if args.schema => {
             notice(&format!("error: configuration not known: {}", one_line(&cause)));
-            return Ok(if is_refused { outcome } else { Outcome::Unknown });
+            return Ok(refused.unwrap_or(Outcome::Unknown));
         }
         (Err(cause), Some(known)) => {
             let cause = one_line(&cause);
