@@ -312,18 +312,21 @@ pub(crate) async fn or_near<T>(
     Err(Failure { text, outcome, hint }.into())
 }
 
-/// If no catalog that is named on the command line has a package, adds a similar name to the error.
+/// If no catalog that is named on the command line has a package, adds a similar name to an error
+/// that has no hint yet.
 pub(crate) async fn or_like<T>(
     found: anyhow::Result<T>,
     package: &str,
     offers: &Offers,
 ) -> anyhow::Result<T> {
     let Err(error) = found else { return found };
-    let (packages, _) = offers.heads().await?;
+    let failure = Failure::of(&error);
+    let (packages, unread) = offers.heads().await?;
     match near(package, &packages).first() {
-        Some((name, catalog)) if *name != package => {
-            let hint = Some(did_you_mean(name, catalog));
-            Err(Failure { hint, ..Failure::of(&error) }.into())
+        Some((name, catalog))
+            if *name != package && unread.is_empty() && failure.hint.is_none() =>
+        {
+            Err(Failure { hint: Some(did_you_mean(name, catalog)), ..failure }.into())
         }
         _ => Err(error),
     }

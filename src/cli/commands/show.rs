@@ -129,7 +129,7 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
     let files = match (&known, args.no_pull) {
         (Some(known), true) => {
             if let Err(cause) = &place {
-                notice(&format!("{level}: {}", one_line(cause)));
+                tell(level, cause);
             }
             write_known(&args, known, None, out)?;
             return Ok(outcome);
@@ -144,13 +144,12 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
         (Ok(files), _) => files,
         (Err(cause), None) => return Err(cause),
         (Err(cause), Some(_)) if args.schema => {
-            notice(&format!("error: configuration not known: {}", one_line(&cause)));
+            tell("error: configuration not known", &cause);
             return Ok(refused.unwrap_or(Outcome::Unknown));
         }
         (Err(cause), Some(known)) => {
-            let cause = one_line(&cause);
-            notice(&format!("{level}: configuration not shown: {cause}"));
-            write_known(&args, known, Some(&cause), out)?;
+            tell(&format!("{level}: configuration not shown"), &cause);
+            write_known(&args, known, Some(&one_line(&cause)), out)?;
             return Ok(outcome);
         }
     };
@@ -185,6 +184,15 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Says why there is no bundle to show, and the way out.
+fn tell(what: &str, cause: &anyhow::Error) {
+    let Failure { text, hint, .. } = Failure::of(cause);
+    notice(&format!("{what}: {text}"));
+    if let Some(hint) = hint {
+        notice(&format!("hint: {hint}"));
+    }
 }
 
 /// Shows what a catalog says of a package; `unpulled` is why its image says nothing.
