@@ -1,7 +1,9 @@
-//! Progress of long operations, on stderr: one line on a terminal that is rewritten, otherwise lines.
+//! Progress of long operations, on stderr: one line where a terminal can rewrite it, otherwise lines.
 //!
 //! Source: plugin.md 1.3.
 
+use std::env;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +36,7 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
         done = &mut work => return done,
         () = tokio::time::sleep(BEGIN) => {}
     }
-    let on_terminal = io::stderr().is_terminal();
+    let on_terminal = can_rewrite();
     loop {
         let now = || line(what, &transfer.done, &transfer.total);
         if on_terminal {
@@ -58,9 +60,16 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
     }
 }
 
-/// Writes over the line of a terminal, which cuts it at its edge.
+/// Returns whether stderr is a terminal that knows the escape sequences of [`rewrite`].
+fn can_rewrite() -> bool {
+    let is_known = |kind: OsString| !kind.is_empty() && kind != "dumb";
+    cfg!(unix) && io::stderr().is_terminal() && env::var_os("TERM").is_some_and(is_known)
+}
+
+/// Writes over the line of a terminal, which cuts it at its edge. The cursor stays behind the text,
+/// so that what the shell writes after an interrupt does not cover it.
 fn rewrite(line: &str) {
-    let _ = write!(io::stderr().lock(), "\r\u{1b}[?7l{}\u{1b}[K\r\u{1b}[?7h", escaped(line));
+    let _ = write!(io::stderr().lock(), "\r\u{1b}[?7l{}\u{1b}[K\u{1b}[?7h", escaped(line));
 }
 
 /// Returns the progress, for example `pulling a/b:1: 12.3 of 45.1 MB`.

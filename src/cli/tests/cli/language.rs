@@ -110,19 +110,22 @@ fn what_takes_long_shows_how_far_it_is() {
     // Util-linux gives it a terminal.
     let line = concat!(env!("CARGO_BIN_EXE_kubectl-olm"), " search -o json --from ");
     let line = format!("{line}{url}");
-    let mut terminal = Command::new("script")
-        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
-        .env("TERM", "xterm")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let slow = begun(&server);
-    let shown = terminal.stdout.as_mut().unwrap();
-    let line = until(shown, " MB");
-    assert!(line.contains("reading http://") && line.contains(" of "), "{line}");
-    ended(slow);
-    assert!(terminal.wait().unwrap().success());
+    for (kind, rewrites) in [("xterm", true), ("dumb", false)] {
+        let mut terminal = Command::new("script")
+            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+            .env("TERM", kind)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let slow = begun(&server);
+        let mut shown = until(terminal.stdout.as_mut().unwrap(), " MB");
+        assert!(shown.contains("reading http://") && shown.contains(" of "), "{shown}");
+        ended(slow);
+        terminal.stdout.as_mut().unwrap().read_to_string(&mut shown).unwrap();
+        assert!(terminal.wait().unwrap().success());
+        assert_eq!(shown.contains('\u{1b}'), rewrites, "{kind}: {shown:?}");
+    }
 
     // What ends soon is not spoken of.
     let soon = search(&[]);
