@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use olm_image::pull::Transfer;
 
@@ -29,6 +29,7 @@ pub(crate) async fn during_blocking<T: Send + 'static>(
 /// Does work, and shows how far it is by what was transferred.
 pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
+    let begun = Instant::now();
     if is_quiet() {
         return work.await;
     }
@@ -38,7 +39,7 @@ pub(crate) async fn during<T>(what: &str, transfer: &Transfer, work: impl Future
     }
     let on_terminal = can_rewrite();
     loop {
-        let now = || line(what, &transfer.done, &transfer.total);
+        let now = || line(what, &transfer.done, &transfer.total, begun.elapsed());
         if on_terminal {
             rewrite(&now());
         } else {
@@ -72,12 +73,14 @@ fn rewrite(line: &str) {
     let _ = write!(io::stderr().lock(), "\r\u{1b}[?7l{}\u{1b}[K\u{1b}[?7h", escaped(line));
 }
 
-/// Returns the progress, for example `pulling a/b:1: 12.3 of 45.1 MB`.
-fn line(what: &str, done: &AtomicU64, total: &AtomicU64) -> String {
+/// Returns the progress, for example `pulling a/b:1: 12.3 of 45.1 MB`; without a total also for how
+/// long it has gone on, so that what is slow does not look as if it had stopped.
+fn line(what: &str, done: &AtomicU64, total: &AtomicU64, since: Duration) -> String {
+    let seconds = since.as_secs();
     let megabytes = |bytes: u64| format!("{}.{}", bytes / 1_000_000, bytes / 100_000 % 10);
     match (done.load(Ordering::Relaxed), total.load(Ordering::Relaxed)) {
-        (0, 0) => format!("{what}..."),
-        (done, 0) => format!("{what}: {} MB", megabytes(done)),
+        (0, 0) => format!("{what}, {seconds} s"),
+        (done, 0) => format!("{what}: {} MB, {seconds} s", megabytes(done)),
         (done, total) => format!("{what}: {} of {} MB", megabytes(done), megabytes(total)),
     }
 }
@@ -90,11 +93,12 @@ mod tests {
     #[test]
     fn a_line_says_how_far_it_is() {
         for (done, total, want) in [
-            (0, 0, "pulling a..."),
-            (1_260_000, 0, "pulling a: 1.2 MB"),
+            (0, 0, "pulling a, 12 s"),
+            (1_260_000, 0, "pulling a: 1.2 MB, 12 s"),
             (12_345_678, 45_100_000, "pulling a: 12.3 of 45.1 MB"),
         ] {
-            assert_eq!(line("pulling a", &AtomicU64::new(done), &AtomicU64::new(total)), want);
+            let (done, total) = (AtomicU64::new(done), AtomicU64::new(total));
+            assert_eq!(line("pulling a", &done, &total, Duration::from_millis(12_900)), want);
         }
     }
 }
