@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use olm_core::catalog::read::fold;
 use olm_core::error::quote;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::{Mirror, PullFromMirror, Registry};
@@ -33,29 +34,7 @@ const KEYS: [&str; 11] = [
 ];
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct File {
-    registry: Vec<RegistryTable>,
-    registries: Version1,
-}
-
-/// Lists of version 1; its tables without a list are unknown keys.
-#[derive(Default, Deserialize)]
-#[serde(default, expecting = "a table")]
-struct Version1 {
-    search: List,
-    insecure: List,
-    block: List,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, expecting = "a table")]
-struct List {
-    registries: Option<Vec<String>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case", expecting = "a table")]
+#[serde(default, rename_all = "kebab-case")]
 struct RegistryTable {
     prefix: String,
     location: String,
@@ -64,11 +43,10 @@ struct RegistryTable {
     mirror_by_digest_only: bool,
     /// Refused here unless it is empty.
     pull_from_mirror: String,
-    mirror: Vec<MirrorTable>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case", expecting = "a table")]
+#[serde(default, rename_all = "kebab-case")]
 struct MirrorTable {
     location: String,
     insecure: bool,
@@ -83,33 +61,73 @@ pub(super) fn parse(text: &str) -> Result<Vec<Registry>, String> {
         let line = before.unwrap_or_default().matches('\n').count() + 1;
         format!("line {line}: not TOML: {}", error.message())
     })?;
-    let file: File = spelled(root)?
-        .try_into()
-        .map_err(|error: toml::de::Error| error.to_string().trim_end().replace('\n', " "))?;
-    let Version1 { search, insecure, block } = &file.registries;
-    for (key, list) in [("search", search), ("insecure", insecure), ("block", block)] {
-        if list.registries.is_some() {
-            let name = format!("registries.{key}");
-            return Err(format!("table {} is of version 1, which is not supported", quote(&name)));
-        }
+    let mut root = spelled(root)?;
+    refuse_version_1(&root)?;
+    let mut registries = Vec::new();
+    for (index, table) in tables(&mut root, "registry", "registry")?.into_iter().enumerate() {
+        registries.push(registry(index, table)?);
     }
-    let tables = file.registry.into_iter();
-    let mut registries = tables.map(registry).collect::<Result<Vec<_>, _>>()?;
     agree(&registries)?;
     let mut known = BTreeSet::new();
     registries.retain(|registry| known.insert(registry.prefix.clone()));
     Ok(registries)
 }
 
-/// Spells the keys that count as they are spelled here. They count in any case, as in the decoder
-/// of containers/image: if `Blocked = true` were ignored, this program would allow what every other
-/// tool on the machine refuses. Two spellings of one key are refused: which of them would count is
-/// random.
+/// Refuses the lists of version 1; its tables without a list are unknown keys.
+fn refuse_version_1(root: &Table) -> Result<(), String> {
+    let Some(value) = root.get("registries") else { return Ok(()) };
+    let Value::Table(lists) = value else {
+        return Err(format!("registries is of type {}, not a table", value.type_str()));
+    };
+    for key in ["search", "insecure", "block"] {
+        let list = lists.get(key);
+        if list.is_some_and(|it| it.as_table().is_none_or(|it| it.contains_key("registries"))) {
+            let name = quote(&format!("registries.{key}"));
+            return Err(format!("table {name} is of version 1, which is not supported"));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a list of tables, each of which is written below its name in two pairs of brackets.
+fn tables(of: &mut Table, key: &str, name: &str) -> Result<Vec<Table>, String> {
+    let tables = match of.remove(key) {
+        None => Some(Vec::new()),
+        Some(Value::Array(list)) => list.into_iter().map(table).collect(),
+        Some(_) => None,
+    };
+    tables.ok_or_else(|| format!("{name} is not a list of tables: write [[{name}]] above each"))
+}
+
+fn table(value: Value) -> Option<Table> {
+    match value {
+        Value::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// Reads one of several tables; what is wrong with it is said with its location or prefix, or its
+/// number.
+fn read<T: DeserializeOwned>(what: &str, index: usize, table: Table) -> Result<T, String> {
+    let text = |key| table.get(key)?.as_str().filter(|it| !it.is_empty());
+    let name = text("location").or_else(|| text("prefix"));
+    let name = name.map_or_else(|| (index + 1).to_string(), quote);
+    table.try_into().map_err(|error: toml::de::Error| {
+        format!("{what} {name}: {}", error.to_string().trim_end().replace('\n', " "))
+    })
+}
+
+/// Keeps the keys that count, spelled as they are spelled here. They count in any case, as in the
+/// decoder of containers/image: if `Blocked = true` were ignored, this program would allow what every
+/// other tool on the machine refuses. Two spellings of one key are refused: which of them would count
+/// is random.
 fn spelled(table: Table) -> Result<Table, String> {
     let mut spelled = Table::new();
     for (key, value) in table {
-        let folded = fold(&key);
-        let name = if KEYS.contains(&folded.as_str()) { folded } else { key.clone() };
+        let name = fold(&key);
+        if !KEYS.contains(&name.as_str()) {
+            continue;
+        }
         if spelled.insert(name, spelled_within(value)?).is_some() {
             return Err(format!("key {} is there in two spellings", quote(&fold(&key))));
         }
@@ -127,7 +145,9 @@ fn spelled_within(value: Value) -> Result<Value, String> {
     })
 }
 
-fn registry(table: RegistryTable) -> Result<Registry, String> {
+fn registry(index: usize, mut table: Table) -> Result<Registry, String> {
+    let mirrors = tables(&mut table, "mirror", "registry.mirror")?;
+    let table: RegistryTable = read("registry", index, table)?;
     let location = trimmed(&table.location)?;
     let mut prefix = trimmed(&table.prefix)?;
     if table.prefix.is_empty() {
@@ -151,7 +171,8 @@ fn registry(table: RegistryTable) -> Result<Registry, String> {
         return Err(format!("pull-from-mirror is for mirrors, not for registry {of} itself"));
     }
     let mirror_by_digest_only = table.mirror_by_digest_only;
-    let mirrors = table.mirror.iter().map(|table| mirror(table, &prefix, mirror_by_digest_only));
+    let mirrors = mirrors.into_iter().enumerate();
+    let mirrors = mirrors.map(|at| mirror(at, &prefix, mirror_by_digest_only));
     Ok(Registry {
         mirrors: mirrors.collect::<Result<_, _>>()?,
         location,
@@ -164,7 +185,12 @@ fn registry(table: RegistryTable) -> Result<Registry, String> {
 }
 
 /// Reads a `[[registry.mirror]]` table of the registry `prefix`.
-fn mirror(table: &MirrorTable, prefix: &str, by_digest_only: bool) -> Result<Mirror, String> {
+fn mirror(
+    (index, table): (usize, Table),
+    prefix: &str,
+    by_digest_only: bool,
+) -> Result<Mirror, String> {
+    let table: MirrorTable = read(&format!("registry {}: mirror", quote(prefix)), index, table)?;
     let location = trimmed(&table.location)?;
     if location.is_empty() {
         return Err(format!("a mirror of {} has no location", quote(prefix)));
