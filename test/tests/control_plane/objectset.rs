@@ -347,6 +347,41 @@ async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
     stage.removed(4, STEP).await;
 }
 
+// applying.md 3.6: a create takes entries with the same key, a server-side apply refuses them
+#[tokio::test(flavor = "multi_thread")]
+async fn both_names_of_one_port_stay_in_a_repair_and_an_upgrade() {
+    let stage = Stage::set("named", &["op"]).await;
+    let named = |names: &[&str], image: &str| {
+        let mut op = deployment(&stage, "op", image);
+        let ports = names.iter().map(|name| json!({"name": name, "containerPort": 8080}));
+        op["spec"]["template"]["spec"]["containers"][0]["ports"] = ports.collect();
+        op
+    };
+    let ports = || {
+        let op = stage.get("deployment", "op").unwrap_or_default();
+        let container = &op["spec"]["template"]["spec"]["containers"][0];
+        let ports = container["ports"].as_array().cloned().unwrap_or_default();
+        let names = ports.iter().map(|port| port["name"].as_str().unwrap_or_default().to_owned());
+        (container["image"].as_str().unwrap_or_default().to_owned(), names.collect::<Vec<_>>())
+    };
+    let has = |image: &str, names: &[&str]| {
+        ports() == (image.to_owned(), names.iter().map(|&name| name.to_owned()).collect())
+    };
+    stage.revise(1, &[vec![named(&["http", "metrics"], "example/op:1")]]);
+    stage.succeeds(1).await;
+    assert!(has("example/op:1", &["http", "metrics"]), "{:?}", ports());
+    stage.kubectl(&["set", "image", "deployment/op", "c=other", "-n", &stage.name]);
+    let repaired = || has("example/op:1", &["http", "metrics"]);
+    stage.eventually("the image is repaired", STEP, repaired).await;
+    for (number, names) in [(2, ["http", "health"].as_slice()), (3, &["http"])] {
+        let image = format!("example/op:{number}");
+        stage.revise(number, &[vec![named(names, &image)]]);
+        stage.succeeds(number).await;
+        assert!(has(&image, names), "{:?}", ports());
+    }
+    stage.removed(3, STEP).await;
+}
+
 /// A `CustomResourceDefinition` that serves these versions.
 fn things(versions: &[&str]) -> Value {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
