@@ -211,15 +211,17 @@ impl Linter {
     }
 
     fn related_images(&mut self, origin: &Origin, fields: &Fields<'_>) {
-        let images = fields.objects("relatedImages", |image| image.text("image"));
+        let entry = |entry: &Fields<'_>| Ok((entry.text("name")?, entry.text("image")?));
+        let images = fields.objects("relatedImages", entry);
         let images = match images {
             Ok(images) => images,
             Err(error) => return self.wrong_type(origin, &error),
         };
-        for (i, image) in images.iter().enumerate() {
+        for (i, (name, image)) in images.iter().enumerate() {
             let at = || format!("/relatedImages/{i}/image");
             if image.is_empty() {
-                let text = format!("relatedImages[{i}]: image is empty");
+                // By name: the blob of a bundle has them in another order than its CSV.
+                let text = format!("relatedImages {}: image is empty", quote(name));
                 self.error(origin, Rule::RelatedImage, at(), text);
             } else {
                 self.image(origin, Rule::RelatedImage, at, image);
