@@ -36,12 +36,16 @@ use crate::target::{pinned, warn_of_deprecation};
 
 /// No bundle can be chosen.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unresolved(String);
+#[error("{text}")]
+pub(crate) struct Unresolved {
+    text: String,
+    /// What stands in the way, if the text does not tell.
+    pub(super) obstacle: Option<String>,
+}
 
 impl Unresolved {
-    pub(super) fn of(error: impl Error) -> Self {
-        Self(Chain(&error).to_string())
+    pub(super) fn of(error: impl Error, obstacle: Option<String>) -> Self {
+        Self { text: Chain(&error).to_string(), obstacle }
     }
 }
 
@@ -151,18 +155,23 @@ pub(crate) async fn make(
     Ok(Plan { notes: renderer.notes, controller: said, ..plan })
 }
 
-/// Returns the step to plan. Where a version is `asked` for, a step that it excludes is none.
+/// Returns the step to plan. Where a version is `asked` for, a step that it excludes is none, and a
+/// version that no step leads to is an error.
 fn course(snapshot: &ExtensionSnapshot, asked: bool) -> anyhow::Result<Course> {
     let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
     let question = &snapshot.question;
     let environment = question.environment(&catalogs, options, &snapshot.environment);
     let course = question.course(&catalogs, &environment, options);
-    let course = course.map_err(Unresolved::of)?;
+    let course = course.map_err(|error| Unresolved::of(error, snapshot.obstacle()))?;
+    let stays = question.installed.as_ref().is_some_and(|it| it.is_same_bundle(&course.target));
     let is_excluded = |held: &UpdateStatus| held.reason == Reason::Pinned.as_str();
-    if !(asked && course.held.as_ref().is_some_and(is_excluded)) {
+    if !(asked && course.held.as_ref().map_or(stays, is_excluded)) {
         return Ok(course);
     }
-    snapshot.resolve(&catalogs).result.map_err(Unresolved::of)?;
+    let resolution = snapshot.resolve(&catalogs);
+    if !resolution.installed_fits {
+        resolution.result.map_err(|error| Unresolved::of(error, snapshot.obstacle()))?;
+    }
     Ok(match &question.installed {
         Some(installed) => Course {
             target: installed.clone(),
@@ -401,7 +410,14 @@ async fn crds_of(
 
 #[cfg(test)]
 mod tests {
+    use olm_core::catalog::Content;
+    use olm_core::catalog::read::Meta;
+    use olm_core::extension::{KnownCatalog, Question};
+    use olm_core::resolve::{Environment, Options, UpdatePolicy};
+
     use super::*;
+    use crate::fixture::cases;
+    use crate::target::filter;
 
     // plugin.md 1.3: a plan of what is not known would be another one than the controller's
     #[test]
@@ -419,6 +435,48 @@ mod tests {
         }
         let nothing = issuers(&Knowledge::Known(Arc::default())).unwrap();
         assert!(!nothing.openshift && !nothing.cert_manager);
+    }
+
+    // plugin.md 1.5
+    #[test]
+    fn a_version_that_no_step_leads_to_has_no_plan() {
+        type Case = (String, String, Option<String>);
+        let bundle = |version: &str| {
+            let package = json!({"packageName": "p", "version": version});
+            json!({"schema": "olm.bundle", "package": "p", "name": format!("p.v{version}"),
+                "image": "r.io/p:1", "properties": [{"type": "olm.package", "value": package}]})
+        };
+        let entries = json!([{"name": "p.v1.0.0"}, {"name": "p.v1.1.0", "replaces": "p.v1.0.0"},
+            {"name": "p.v1.2.0"}]);
+        let channel =
+            json!({"schema": "olm.channel", "package": "p", "name": "a", "entries": entries});
+        let mut blobs = vec![json!({"schema": "olm.package", "name": "p"}), channel];
+        blobs.extend(["1.0.0", "1.1.0", "1.2.0"].map(bundle));
+        let blobs: Vec<_> =
+            blobs.iter().map(|blob| Meta::parse(&blob.to_string()).unwrap()).collect();
+        let content = Content::from_blobs(&blobs);
+        let test = "a_version_that_no_step_leads_to_has_no_plan";
+        for (name, (installed, asked, want)) in cases::<Case>(test) {
+            let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any).unwrap();
+            let asked = filter(&format!("p@{asked}"));
+            let mut question = Question::new(asked, policy, Timestamp::now());
+            question.installed = Some(BundleRecord {
+                name: format!("p.v{installed}"),
+                package: "p".to_owned(),
+                version: installed,
+                release: None,
+                image: "r.io/p:1".to_owned(),
+                constraints: None,
+            });
+            let snapshot = ExtensionSnapshot {
+                question,
+                catalogs: vec![KnownCatalog::named("c", 0, Ok(content.clone()))],
+                environment: Environment::default(),
+                options: Options { updates: UpdatePolicy::Any, ..Options::default() },
+            };
+            let course = course(&snapshot, true).ok().map(|course| course.target.version);
+            assert_eq!(course, want, "{name}");
+        }
     }
 
     // plugin.md 1.3

@@ -190,8 +190,8 @@ pub(crate) fn edited(
 }
 
 /// Returns the error of an extension that has no plan, for this version if one was asked for, with what
-/// leads on: where no version could be chosen, a package that may be meant, or else the command that
-/// shows the versions.
+/// leads on: where no version could be chosen, a package that may be meant, or else what stands in the
+/// way, or the command that shows it.
 pub(crate) async fn missing(
     error: &anyhow::Error,
     extension: &ClusterExtension,
@@ -216,15 +216,15 @@ fn hinted(
     let asked = catalog.and_then(|catalog| catalog.version.as_deref());
     let form = to.or(asked).and_then(about_range);
     let to = to.map(|range| format!(" --version {}", quote(range))).unwrap_or_default();
+    let shown = |command| format!("to see which versions can be reached: {command}");
     // `why` is about an extension that exists.
-    let command = match extension.uid() {
-        Some(_) => Some(format!("kubectl olm why {name}{to}")),
-        None => {
-            extension.package().map(|package| format!("kubectl olm show {}", shell_word(package)))
-        }
-    };
-    let command = command.filter(|_| error.is::<Unresolved>());
-    let shows = command.map(|it| format!("to see which versions can be reached: {it}"));
+    let shows = error.downcast_ref::<Unresolved>().and_then(|error| match extension.uid() {
+        Some(_) => Some(shown(format!("kubectl olm why {name}{to}"))),
+        None => error.obstacle.clone().or_else(|| {
+            let package = shell_word(extension.package()?);
+            Some(shown(format!("kubectl olm show {package}")))
+        }),
+    });
     let hint = near.or(form).or(shows).or(failure.hint);
     Failure { text: format!("{name}: {}", failure.text), hint, ..failure }.into()
 }
@@ -319,7 +319,7 @@ mod tests {
                 "namespace": "n", "serviceAccount": {"name": "a"},
                 "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
             let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
-            let none = Unresolved::of(std::fmt::Error);
+            let none = Unresolved::of(std::fmt::Error, None);
             let error = if is_unresolved { none.into() } else { anyhow::anyhow!("down") };
             let hint = Failure::of(&hinted(&error, &extension, to.as_deref(), None)).hint;
             let want = want.map(|it| format!("to see which versions can be reached: {it}"));
