@@ -9,10 +9,10 @@ use std::sync::Arc;
 use olm_api::keys::annotation;
 use olm_core::rbac::Account;
 use olm_core::selector::Selector;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::{approve, catalog, graph, history, install, plan, rbac, search, show, status, why};
-use crate::catalogs::Catalogs;
+use crate::catalogs::{Catalogs, image_files};
 use crate::cluster::{CatalogAccess, Packages, Whole, only};
 use crate::commands::prelude::*;
 use crate::document::Tree;
@@ -49,7 +49,13 @@ pub(crate) async fn run(args: BrowseArgs, global: Global, out: &mut dyn Write) -
         let client = Cluster::client(&global).await?;
         Source::Cluster(client, args.lookup.on.access, Box::new(args.lookup.on.settings))
     };
-    let verbs = Verbs { source, global, whole: Whole::default(), heads: Mutex::default() };
+    let verbs = Verbs {
+        source,
+        global,
+        whole: Whole::default(),
+        heads: Mutex::default(),
+        findings: Mutex::default(),
+    };
     let of = verbs.of();
     let listener = TcpListener::bind(SocketAddr::new(args.address, args.port))
         .with_context(|| format!("listening on {} port {}", args.address, args.port))?;
@@ -90,6 +96,8 @@ pub(crate) struct Verbs {
     whole: Whole,
     /// The heads of packages as they were read last, for their icons.
     heads: Mutex<Option<Arc<Packages>>>,
+    /// Catalogs of the cluster by name, each with its image and what was found in that.
+    findings: Mutex<BTreeMap<String, (String, Arc<OnceCell<Value>>)>>,
 }
 
 impl Verbs {
@@ -302,7 +310,7 @@ impl Verbs {
 
     /// Returns the findings of a catalog: the document of `catalog lint`.
     pub(crate) async fn findings(&self, name: &str) -> anyhow::Result<Value> {
-        let files = match &self.source {
+        match &self.source {
             Source::Cluster(..) => {
                 let cluster = self.cluster()?;
                 let mut catalogs = cluster.all_catalogs().await?.iter();
@@ -310,17 +318,31 @@ impl Verbs {
                     return Ok(Value::Null);
                 };
                 let image = found.resolved_reference();
-                let image = image.context("the catalog has not been read yet")?;
-                catalog::files(image, &self.global).await?
+                self.findings_of(name, image.context("the catalog has not been read yet")?).await
             }
             Source::Named(named, authorities) => {
                 let Some(found) = named.iter().find(|it| it.flag.name == name) else {
                     return Ok(Value::Null);
                 };
-                Catalogs::new(authorities.clone()).files(&found.flag.place).await?
+                let files = Catalogs::new(authorities.clone()).files(&found.flag.place).await?;
+                catalog::lint::answer(files).await?.value()
             }
+        }
+    }
+
+    /// Returns the findings of an image, which is pulled once, also where the browser gives up meanwhile.
+    async fn findings_of(&self, catalog: &str, image: &str) -> anyhow::Result<Value> {
+        let cell = {
+            let mut known = self.findings.lock().await;
+            let (of, cell) = known.entry(catalog.to_owned()).or_default();
+            if of != image {
+                (*of, *cell) = (image.to_owned(), Arc::default());
+            }
+            Arc::clone(cell)
         };
-        catalog::lint::answer(files).await?.value()
+        let image = image.to_owned();
+        let read = async move || catalog::lint::answer(image_files(&image).await?).await?.value();
+        tokio::spawn(async move { cell.get_or_try_init(read).await.cloned() }).await?
     }
 }
 
