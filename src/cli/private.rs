@@ -30,7 +30,8 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
 fn close_to_others(file: &File) -> io::Result<()> {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
-    if file.metadata()?.permissions().mode() & 0o077 == 0 {
+    let of_others = file.metadata()?.permissions().mode() & 0o077;
+    if of_others == 0 {
         return Ok(());
     }
     file.set_permissions(Permissions::from_mode(0o600)).map_err(|error| {

@@ -192,13 +192,14 @@ async fn page_within<V: DeserializeOwned, T: Template>(
         Ok(serde_json::from_value::<Option<V>>(document)?)
     });
     let mut page = match read {
-        Ok(view) => match view.and_then(|view| show(shell.clone(), view)) {
-            Some(page) => html(StatusCode::OK, &page),
-            None => {
+        Ok(view) => {
+            if let Some(page) = view.and_then(|view| show(shell.clone(), view)) {
+                html(StatusCode::OK, &page)
+            } else {
                 let text = format!("There is no {what}, or nothing of that name in it.");
                 failed(StatusCode::NOT_FOUND, shell, &text)
             }
-        },
+        }
         Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &one_line(&error)),
     };
     if watch {

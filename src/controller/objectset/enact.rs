@@ -506,14 +506,14 @@ mod tests {
     async fn a_revision_is_archived_as_the_one_that_was_seen() {
         let mut set = ClusterObjectSet::default();
         (set.metadata.name, set.metadata.uid) = (Some("e-1".to_owned()), Some("u".to_owned()));
-        let sent = Arc::new(Mutex::new(Value::Null));
-        let (noted, found) = (Arc::clone(&sent), json!(set));
+        let asked = Arc::new(Mutex::new(Value::Null));
+        let (noted, found) = (Arc::clone(&asked), json!(set));
         let client = answering(move |request| {
             noted.lock().unwrap().clone_from(request.body());
             (200, found.clone())
         });
         archive(&client, &set).await.unwrap();
         let want = json!({"metadata": {"uid": "u"}, "spec": {"lifecycleState": "Archived"}});
-        assert_eq!(*sent.lock().unwrap(), want);
+        assert_eq!(*asked.lock().unwrap(), want);
     }
 }

@@ -267,7 +267,7 @@ fn a_default_source_with_another_image_is_a_catalog_of_its_own() {
     }
 }
 
-/// A CatalogSource of an image, with a priority.
+/// A `CatalogSource` of an image, with a priority.
 fn source(place: &str, image: &str, priority: Option<i64>) -> Object {
     let spec = json!({"sourceType": "grpc", "image": image, "priority": priority});
     made(&format!("CatalogSource {place}"), &json!({"spec": spec}))

@@ -216,16 +216,16 @@ fn hinted(
     let asked = catalog.and_then(|catalog| catalog.version.as_deref());
     let form = to.or(asked).and_then(about_range);
     let to = to.map(|range| format!(" --version {}", quote(range))).unwrap_or_default();
-    let shown = |command| format!("to see which versions can be reached: {command}");
+    let command = |command| format!("to see which versions can be reached: {command}");
     // `why` is about an extension that exists.
-    let shows = error.downcast_ref::<Unresolved>().and_then(|error| match extension.uid() {
-        Some(_) => Some(shown(format!("kubectl olm why {name}{to}"))),
+    let way_out = error.downcast_ref::<Unresolved>().and_then(|error| match extension.uid() {
+        Some(_) => Some(command(format!("kubectl olm why {name}{to}"))),
         None => error.obstacle.clone().or_else(|| {
             let package = shell_word(extension.package()?);
-            Some(shown(format!("kubectl olm show {package}")))
+            Some(command(format!("kubectl olm show {package}")))
         }),
     });
-    let hint = near.or(form).or(shows).or(failure.hint);
+    let hint = near.or(form).or(way_out).or(failure.hint);
     Failure { text: format!("{name}: {}", failure.text), hint, ..failure }.into()
 }
 

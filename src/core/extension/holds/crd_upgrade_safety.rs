@@ -293,20 +293,20 @@ mod tests {
     }
 
     // applying.md 6.4: nothing is offered to be let pass that would collide
-    #[rstest]
-    #[case::of_this("e-3", "policy.olm.operatorframework.io/crd-safety-allow=a:pattern and ")]
-    #[case::of_another("e-other-3", "ClusterExtension e-other owns objects")]
-    fn a_crd_of_another_extension_is_not_offered_to_be_let_pass(
-        #[case] owner: &str,
-        #[case] want: &str,
-    ) {
-        let mut live = crd("a", "");
-        live["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet", "name": owner,
-            "uid": "u", "controller": true}]);
-        let advice = checked_upgrade(live, &[crd("a", "x")], 0, "").unwrap_err().note.message;
-        assert!(advice.contains(want), "{advice}");
-        assert_eq!(advice.contains("crd-safety-allow"), owner == "e-3", "{advice}");
+    #[test]
+    fn a_crd_of_another_extension_is_not_offered_to_be_let_pass() {
+        for (owner, want) in [
+            ("e-3", "policy.olm.operatorframework.io/crd-safety-allow=a:pattern and "),
+            ("e-other-3", "ClusterExtension e-other owns objects"),
+        ] {
+            let mut live = crd("a", "");
+            live["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
+                "name": owner, "uid": "u", "controller": true}]);
+            let advice = checked_upgrade(live, &[crd("a", "x")], 0, "").unwrap_err().note.message;
+            assert!(advice.contains(want), "{advice}");
+            assert_eq!(advice.contains("crd-safety-allow"), owner == "e-3", "{advice}");
+        }
     }
 
     /// A CRD of these versions, of which the first is stored.
