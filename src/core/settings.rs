@@ -24,7 +24,7 @@ use crate::yaml::{self, YamlError};
 
 /// How to put the controller's manifests back.
 pub const REINSTALL: &str = "kubectl apply --server-side -f install.yaml (on OpenShift, openshift.yaml); \
-                             a release of Helm: helm upgrade --reset-then-reuse-values";
+                             a release of Helm: helm upgrade RELEASE CHART --reset-then-reuse-values";
 
 /// Key of the ConfigMap whose value is the document.
 pub const KEY: &str = "settings.yaml";

@@ -96,12 +96,11 @@ pub(crate) struct Verbs {
     whole: Whole,
     /// The heads of packages as they were read last, for their icons.
     heads: Mutex<Option<Arc<Packages>>>,
-    /// Catalogs of the cluster by name.
-    findings: Mutex<BTreeMap<String, Findings>>,
+    findings: Mutex<Findings>,
 }
 
-/// The image of a catalog, and what was found in it.
-type Findings = (String, Arc<OnceCell<Value>>);
+/// Catalogs of the cluster by name, each with its image and the document of what was found in that.
+type Findings = BTreeMap<String, (String, Arc<OnceCell<Value>>)>;
 
 impl Verbs {
     /// Returns the name of the source: `cluster lab (as admin)`.

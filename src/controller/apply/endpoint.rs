@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 use super::error::ApplyError;
 use crate::cluster::{Kind, code, join_bounded};
 
+/// What the API server answers to a dry run where a webhook declares side effects.
+pub(super) const NO_DRY_RUN: &str = "does not support dry run";
 /// The most attempts to apply an object without refused fields: an answer names one unknown field of a
 /// map, and nothing below that map.
 const MAX_ROUNDS: usize = 64;
@@ -127,6 +129,11 @@ impl Endpoint {
             let request = self.request.patch(object.name(), &params, &Patch::Apply(&sent.0));
             let answer = self.send(request).await;
             let Err(kube::Error::Api(refusal)) = &answer else { break answer? };
+            if !params.dry_run && !lists.is_empty() && refusal.message.contains(NO_DRY_RUN) {
+                // A webhook forbids it: what an apply takes is written.
+                lists.clear();
+                continue;
+            }
             // A create ignores what an apply refuses: the object may be there already.
             let Some(accepted) =
                 rounds.next().and_then(|_| without_refused(&sent, &refusal.message, &mut lists))

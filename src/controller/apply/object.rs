@@ -13,7 +13,7 @@ use olm_core::revision::{
 use serde_json::Value;
 
 use super::applied_cache::{AppliedCache, Unready};
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, NO_DRY_RUN};
 use super::revision::Revision;
 use crate::cluster::{causes, code};
 
@@ -415,9 +415,7 @@ fn verdict(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
 /// asked says nothing about the object; the write itself will.
 fn is_no_verdict(err: &kube::Error) -> bool {
     match err {
-        kube::Error::Api(status) => {
-            status.code == 409 || status.message.contains("does not support dry run")
-        }
+        kube::Error::Api(status) => status.code == 409 || status.message.contains(NO_DRY_RUN),
         _ => false,
     }
 }

@@ -96,7 +96,7 @@ impl Watched {
     pub(super) async fn begin(&mut self, patience: Duration) {
         while self.observed().is_none() {
             if timeout(patience, self.next()).await.is_err() {
-                tracing::warn!("the gate cannot read revisions or the ClusterVersion");
+                tracing::warn!("the gate cannot read revisions, extensions or the ClusterVersion");
             }
         }
     }

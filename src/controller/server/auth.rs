@@ -65,7 +65,7 @@ pub struct Reviewer {
     allowed: Cache<Hashed, ()>,
     /// Apart, so that a flood of tokens of nobody takes the place of no other.
     refused: Cache<Hashed, Refusal>,
-    /// Held while the API server is asked. A token has one of them, so that many scrapes at once
+    /// Held while the API server is asked. A token with its path has one of them, so that many scrapes at once
     /// ask once.
     asking: [tokio::sync::Mutex<()>; AT_ONCE],
 }

@@ -13,6 +13,9 @@ use crate::object::Object;
 
 const REFUSAL: &str = "failed to create typed patch object (";
 
+/// Most entries of a list that is written whole: each is compared with each.
+const MOST: usize = 500;
+
 /// Which item of a list a path leads to.
 enum Element<'a> {
     Index(usize),
@@ -64,11 +67,24 @@ impl WholeList {
         let all = self.entries.iter().enumerate().map(|(index, entry)| {
             let mut later = self.entries.iter().skip(index + 1);
             let is_left_out = later.any(|later| self.is_same(entry, later));
-            let found = found.iter().find(|it| !is_left_out && self.is_same(entry, it));
-            found.unwrap_or(entry)
+            match found.iter().find(|it| self.is_same(entry, it)) {
+                Some(found) if !is_left_out => found.clone(),
+                found => self.with_key(entry, found.unwrap_or(entry)),
+            }
         });
         let is_of_others = |it: &&Value| !self.entries.iter().any(|entry| self.is_same(entry, it));
-        all.chain(found.iter().filter(is_of_others)).cloned().collect()
+        all.chain(found.iter().filter(is_of_others).cloned()).collect()
+    }
+
+    /// Returns an entry with the defaults of its key, which `same` has.
+    fn with_key(&self, entry: &Value, same: &Value) -> Value {
+        let mut whole = entry.clone();
+        for key in &self.key {
+            if let (None, Some(value)) = (entry.get(key), same.get(key)) {
+                whole[key] = value.clone();
+            }
+        }
+        whole
     }
 
     fn is_same(&self, one: &Value, other: &Value) -> bool {
@@ -90,7 +106,9 @@ fn mend(object: &mut Value, error: &str, lists: &mut Vec<WholeList>) -> bool {
     let Some((key, _)) = Element::read(key) else { return false };
     at(object, path, &mut |value, rest| {
         let Some(items) = value.as_array_mut().filter(|_| rest.is_empty()) else { return false };
-        let whole = items.clone();
+        let (before, fields) = (items.len(), key.fields());
+        let is_new = !fields.is_empty() && lists.iter().all(|list| list.path != path);
+        let whole = (is_new && before <= MOST).then(|| items.clone());
         let is = |(index, item): (usize, &Value)| key.is(index, item);
         let mut equal: Vec<bool> = items.iter().enumerate().map(is).collect();
         if let Some(last) = equal.iter_mut().rev().find(|equal| **equal) {
@@ -98,10 +116,9 @@ fn mend(object: &mut Value, error: &str, lists: &mut Vec<WholeList>) -> bool {
         }
         let mut equal = equal.into_iter();
         items.retain(|_| !equal.next().unwrap_or_default());
-        let is_less = items.len() < whole.len();
-        let fields = key.fields();
-        if is_less && !fields.is_empty() && lists.iter().all(|list| list.path != path) {
-            lists.push(WholeList { path: path.to_owned(), key: fields, entries: whole });
+        let is_less = items.len() < before;
+        if is_less && let Some(entries) = whole {
+            lists.push(WholeList { path: path.to_owned(), key: fields, entries });
         }
         is_less
     })
@@ -181,6 +198,8 @@ impl<'a> Element<'a> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::fixture::{rows, text};
 
@@ -200,5 +219,20 @@ mod tests {
             put_back(&mut answer, &lists);
             assert_eq!(Some(&answer.into_value()), row.get("whole"), "{row}");
         }
+    }
+
+    // applying.md 3.6
+    #[test]
+    fn of_a_long_list_the_last_of_equal_entries_stays() {
+        let mut env: Vec<_> = (0..MOST).map(|n| json!({"name": n.to_string()})).collect();
+        env.push(json!({"name": "0", "value": "last"}));
+        let object = Object::from_value(json!({"env": env})).unwrap();
+        let answer = format!("{OBJECT}.env: duplicate entries for key [name=\"0\"]");
+        let mut lists = Vec::new();
+        let mut left = without_refused(&object, &answer, &mut lists).unwrap();
+        let wanted = left.clone();
+        assert_eq!(wanted.0["env"].as_array().unwrap().len(), MOST);
+        put_back(&mut left, &lists);
+        assert_eq!(left, wanted);
     }
 }

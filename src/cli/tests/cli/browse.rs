@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -285,7 +285,7 @@ fn the_opening_code_works_once() {
 // plugin.md U7
 #[test]
 fn no_cluster_is_asked_where_catalogs_are_named() {
-    let cluster = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let cluster = TcpListener::bind("127.0.0.1:0").unwrap();
     cluster.set_nonblocking(true).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let config = kubeconfig(folder.path(), cluster.local_addr().unwrap());
@@ -293,6 +293,42 @@ fn no_cluster_is_asked_where_catalogs_are_named() {
     crawl(&page);
     let asked = cluster.accept().map_err(|error| error.kind());
     assert_eq!(asked.err(), Some(std::io::ErrorKind::WouldBlock));
+}
+
+// plugin.md 4
+#[test]
+fn the_image_of_a_catalog_is_pulled_once_also_where_the_browser_gives_up() {
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    let image = format!("{}/c@sha256:{}", registry.local_addr().unwrap(), "0".repeat(64));
+    let catalog = json!({"metadata": {"name": "c"}, "spec": {"source": {"type": "Image",
+        "image": {"ref": image}}}, "status": {"resolvedSource": {"type": "Image",
+        "image": {"ref": image}}}});
+    let list = json!({"apiVersion": "olm.operatorframework.io/v1",
+        "kind": "ClusterCatalogList", "metadata": {}, "items": [catalog]});
+    let cluster = serve(move |_, path| {
+        let is_list = path.contains("/clustercatalogs");
+        if is_list { (200, list.to_string()) } else { (404, String::new()) }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let config = kubeconfig(folder.path(), cluster);
+    let page = start(program(["browse", "-q"]).env("KUBECONFIG", config));
+    let ask = || {
+        let mut stream = TcpStream::connect(&page.host).unwrap();
+        let head = format!("GET {}/catalog/c HTTP/1.1\r\nhost: {}\r\n\r\n", page.base, page.host);
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let first = ask();
+    // The registry never answers.
+    let pull = registry.accept().unwrap();
+    drop(first);
+    std::thread::sleep(Duration::from_millis(300));
+    let again = ask();
+    std::thread::sleep(Duration::from_secs(1));
+    registry.set_nonblocking(true).unwrap();
+    let pulled = registry.accept().map_err(|error| error.kind());
+    assert_eq!(pulled.err(), Some(std::io::ErrorKind::WouldBlock));
+    drop((pull, again));
 }
 
 // plugin.md U77
