@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use olm_api::keys::annotation;
 use olm_core::rbac::Account;
 use olm_core::selector::Selector;
@@ -18,7 +20,7 @@ use crate::commands::prelude::*;
 use crate::document::Tree;
 use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
-use crate::web::{self, Gate, Icon, Part, Site};
+use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
 
 #[derive(Debug, Args)]
 pub(crate) struct BrowseArgs {
@@ -65,7 +67,7 @@ pub(crate) async fn run(args: BrowseArgs, global: Global, out: &mut dyn Write) -
     if args.open {
         open(&gate.opening_url()?);
     }
-    web::serve(listener, Site { gate, verbs, of, offline }).await?;
+    web::serve(listener, Site::new(gate, Arc::new(verbs), (of, offline))).await?;
     Ok(Outcome::Done)
 }
 
@@ -88,8 +90,8 @@ enum Source {
     Named(Arc<Vec<Named>>, Option<PathBuf>),
 }
 
-/// The verbs behind the pages. What is asked about and not there is null.
-pub(crate) struct Verbs {
+/// The verbs behind the pages.
+struct Verbs {
     source: Source,
     global: Global,
     /// Whole catalogs of the cluster.
@@ -101,6 +103,43 @@ pub(crate) struct Verbs {
 
 /// Catalogs of the cluster by name, each with its image and the document of what was found in that.
 type Findings = BTreeMap<String, (String, Arc<OnceCell<Value>>)>;
+
+impl Documents for Verbs {
+    fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>> {
+        async move {
+            match ask {
+                Ask::Installed => status::document(&self.cluster()?.extensions().await?).value(),
+                Ask::Extension(name) => Box::pin(self.extension(&name)).await,
+                Ask::Part(part, name) => self.part(part, &name).await,
+                Ask::Packages { terms, installable } => {
+                    let offers = self.offers()?;
+                    self.heads.lock().await.take();
+                    let found =
+                        search::find(&offers, &terms, installable, &Selector::default()).await?;
+                    let found = if installable { found.installable() } else { found };
+                    found.value()
+                }
+                Ask::Package { catalog, package, channel } => {
+                    self.package(&catalog, &package, channel).await
+                }
+                Ask::Catalogs => self.catalogs().await,
+                Ask::Findings(name) => self.findings(&name).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn icon<'a>(&'a self, catalog: &'a str, package: &'a str) -> BoxFuture<'a, Option<Icon>> {
+        async move {
+            let heads = self.heads().await.ok()?;
+            let is_meant = |(from, head): &&(String, Value)| {
+                from == catalog && head["name"].as_str() == Some(package)
+            };
+            icon(&heads.iter().find(is_meant)?.1)
+        }
+        .boxed()
+    }
+}
 
 impl Verbs {
     /// Returns the name of the source: `cluster lab (as admin)`.
@@ -143,37 +182,7 @@ impl Verbs {
         Ok(Arc::clone(known.insert(Arc::new(heads))))
     }
 
-    /// Returns the extensions: the document of `status`.
-    pub(crate) async fn installed(&self) -> anyhow::Result<Value> {
-        status::document(&self.cluster()?.extensions().await?).value()
-    }
-
-    /// Returns the packages that match these words, maybe only what can be installed: the document of
-    /// `search`.
-    pub(crate) async fn packages(
-        &self,
-        terms: &[String],
-        installable: bool,
-    ) -> anyhow::Result<Value> {
-        let offers = self.offers()?;
-        self.heads.lock().await.take();
-        let found = search::find(&offers, terms, installable, &Selector::default()).await?;
-        let found = if installable { found.installable() } else { found };
-        found.value()
-    }
-
-    /// Returns the icon of a package.
-    pub(crate) async fn icon(&self, catalog: &str, package: &str) -> Option<Icon> {
-        let heads = self.heads().await.ok()?;
-        let is_meant = |(from, head): &&(String, Value)| {
-            from == catalog && head["name"].as_str() == Some(package)
-        };
-        icon(&heads.iter().find(is_meant)?.1)
-    }
-
-    /// Returns an extension: `{status, why}` of `status NAME` and `why NAME`, with `conditions`, the
-    /// `strong` rights of its account and its `manifest`; `unknown` has what could not be read.
-    pub(crate) async fn extension(&self, name: &str) -> anyhow::Result<Value> {
+    async fn extension(&self, name: &str) -> anyhow::Result<Value> {
         let cluster = self.cluster()?;
         let Some(extension) = cluster.find_extension(name).await? else { return Ok(Value::Null) };
         let mut unknown = Vec::new();
@@ -207,8 +216,7 @@ impl Verbs {
         Ok(page)
     }
 
-    /// Returns one of its other views: `{name, plan|tree|history}`, or `{name, unknown}`.
-    pub(crate) async fn part(&self, part: Part, name: &str) -> anyhow::Result<Value> {
+    async fn part(&self, part: Part, name: &str) -> anyhow::Result<Value> {
         let cluster = self.cluster()?;
         let Some(extension) = cluster.find_extension(name).await? else { return Ok(Value::Null) };
         let (member, answer) = match part {
@@ -232,9 +240,7 @@ impl Verbs {
         })
     }
 
-    /// Returns a package of a catalog, maybe as one of its channels has it: `{package, picture, rows}` of
-    /// `show --no-pull` and `graph`, and what `install` would do: `{chosen, refused, manifest}`.
-    pub(crate) async fn package(
+    async fn package(
         &self,
         catalog: &str,
         package: &str,
@@ -297,8 +303,7 @@ impl Verbs {
         Ok(page)
     }
 
-    /// Returns the catalogs: the document of `catalog list`.
-    pub(crate) async fn catalogs(&self) -> anyhow::Result<Value> {
+    async fn catalogs(&self) -> anyhow::Result<Value> {
         match &self.source {
             Source::Cluster(..) => {
                 catalog::list::document(self.cluster()?.all_catalogs().await?).value()
@@ -310,8 +315,7 @@ impl Verbs {
         }
     }
 
-    /// Returns the findings of a catalog: the document of `catalog lint`.
-    pub(crate) async fn findings(&self, name: &str) -> anyhow::Result<Value> {
+    async fn findings(&self, name: &str) -> anyhow::Result<Value> {
         match &self.source {
             Source::Cluster(..) => {
                 let cluster = self.cluster()?;

@@ -9,15 +9,12 @@ use axum::extract::{Path, Query, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{MethodRouter, get};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::view::{self, Shell};
-use super::{Part, Site, clean, gate};
+use super::{Ask, Part, Site, clean, gate};
 use crate::output::one_line;
 
 /// Seconds between two readings of a page that is watched.
@@ -56,35 +53,34 @@ async fn installed(State(site): Here, Query(words): Words) -> Response {
     if site.offline {
         return Redirect::to(&format!("{}/packages", site.gate.base())).into_response();
     }
-    let fill = |view: &mut view::Installed, shell| view.shell = shell;
-    let answer = site.verbs.installed().boxed();
-    page(site.shell("installed", &words), ("the list of extensions", answer), fill).await
+    let shell = site.shell("installed", &words);
+    site.page(shell, Ask::Installed, |view: &mut view::Installed, shell| view.shell = shell).await
 }
 
 async fn extension(State(site): Here, Path(name): Path<String>, Query(words): Words) -> Response {
-    let (what, answer) = (format!("extension {name}"), site.verbs.extension(&name).boxed());
+    let shell = site.shell("installed", &words);
     let fill = |view: &mut view::ExtensionPage, shell| view.shell = shell;
-    page(site.shell("installed", &words), (&what, answer), fill).await
+    site.page(shell, Ask::Extension(name), fill).await
 }
 
 /// Shows one of the views of an extension.
 fn part(part: Part) -> MethodRouter<Arc<Site>> {
     let answer = async move |State(site): Here, Path(name): Path<String>, Query(words): Words| {
-        let word: &'static str = part.into();
-        let what = format!("{word} of extension {name}");
-        let fill = |view: &mut view::PartPage, shell| (view.shell, view.part) = (shell, word);
-        let answer = site.verbs.part(part, &name).boxed();
-        page(site.shell("installed", &words), (&what, answer), fill).await
+        let shell = site.shell("installed", &words);
+        let fill = |view: &mut view::PartPage, shell| {
+            (view.shell, view.part) = (shell, part.into());
+        };
+        site.page(shell, Ask::Part(part, name), fill).await
     };
     get(answer)
 }
 
 async fn packages(State(site): Here, Query(words): Words) -> Response {
     let wanted = view::Wanted::of(&words);
-    let terms: Vec<_> = wanted.q.split_whitespace().map(str::to_owned).collect();
-    let answer = site.verbs.packages(&terms, wanted.installable).boxed();
+    let terms = wanted.q.split_whitespace().map(str::to_owned).collect();
+    let installable = wanted.installable;
     let fill = |view: &mut view::Packages, shell| (view.shell, view.wanted) = (shell, wanted);
-    page(site.shell("packages", &words), ("the list of packages", answer), fill).await
+    site.page(site.shell("packages", &words), Ask::Packages { terms, installable }, fill).await
 }
 
 async fn package(
@@ -92,28 +88,26 @@ async fn package(
     Path((catalog, package)): Path<(String, String)>,
     Query(words): Words,
 ) -> Response {
-    let channel = words.get("channel").filter(|name| !name.is_empty()).cloned();
-    let answer = site.verbs.package(&catalog, &package, channel).boxed();
+    let shell = site.shell("packages", &words);
     let fill = |view: &mut view::PackagePage, shell| view.shell = shell;
-    let what = format!("package {package} of catalog {catalog}");
-    page(site.shell("packages", &words), (&what, answer), fill).await
+    let channel = words.get("channel").filter(|name| !name.is_empty()).cloned();
+    site.page(shell, Ask::Package { catalog, package, channel }, fill).await
 }
 
 async fn bundle(
     State(site): Here,
     Path((catalog, package, bundle)): Path<(String, String, String)>,
 ) -> Response {
-    let answer = site.verbs.package(&catalog, &package, None).boxed();
+    let shell = site.shell("packages", &BTreeMap::new());
     let show = |shell, mut view: view::PackagePage| {
         view.shell = shell;
         view.bundle(&bundle)
     };
-    let what = format!("package {package} of catalog {catalog}");
-    page_within(site.shell("packages", &BTreeMap::new()), (&what, answer), show).await
+    site.page_within(shell, Ask::Package { catalog, package, channel: None }, show).await
 }
 
 async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
-    match site.verbs.icon(&catalog, &package).boxed().await {
+    match site.documents.icon(&catalog, &package).await {
         Some((media_type, bytes)) => {
             let policy = (header::CONTENT_SECURITY_POLICY, ICON_POLICY);
             ([policy, (header::CONTENT_TYPE, media_type)], bytes).into_response()
@@ -123,17 +117,15 @@ async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)
 }
 
 async fn catalogs(State(site): Here) -> Response {
-    let answer = site.verbs.catalogs().boxed();
-    let fill = |view: &mut view::Catalogs, shell| view.shell = shell;
-    page(site.shell("catalogs", &BTreeMap::new()), ("the list of catalogs", answer), fill).await
+    let shell = site.shell("catalogs", &BTreeMap::new());
+    site.page(shell, Ask::Catalogs, |view: &mut view::Catalogs, shell| view.shell = shell).await
 }
 
 async fn findings(State(site): Here, Path(name): Path<String>) -> Response {
-    let (what, answer) = (format!("catalog {name}"), site.verbs.findings(&name).boxed());
-    let fill = |view: &mut view::Findings, shell| {
-        (view.shell, view.name) = (shell, name.clone());
-    };
-    page(site.shell("catalogs", &BTreeMap::new()), (&what, answer), fill).await
+    let shell = site.shell("catalogs", &BTreeMap::new());
+    let shown = name.clone();
+    let fill = |view: &mut view::Findings, shell| (view.shell, view.name) = (shell, shown);
+    site.page(shell, Ask::Findings(name), fill).await
 }
 
 async fn nowhere(State(site): Here) -> Response {
@@ -162,50 +154,49 @@ impl Site {
             watch: words.get("watch").is_some_and(|every| every == WATCH),
         }
     }
-}
 
-/// What is asked for, in words, and its document.
-type Asked<'a> = (&'a str, BoxFuture<'a, anyhow::Result<Value>>);
-
-/// Shows a document; `fill` adds what is not in it.
-async fn page<V: DeserializeOwned + Template>(
-    shell: Shell,
-    asked: Asked<'_>,
-    fill: impl FnOnce(&mut V, Shell),
-) -> Response {
-    let show = |shell, mut view| {
-        fill(&mut view, shell);
-        Some(view)
-    };
-    page_within(shell, asked, show).await
-}
-
-/// Shows what `show` takes from a document; nothing if that is not in it.
-async fn page_within<V: DeserializeOwned, T: Template>(
-    shell: Shell,
-    (what, answer): Asked<'_>,
-    show: impl FnOnce(Shell, V) -> Option<T>,
-) -> Response {
-    let watch = shell.watch;
-    let read = answer.await.and_then(|mut document| {
-        clean::document(&mut document);
-        Ok(serde_json::from_value::<Option<V>>(document)?)
-    });
-    let mut page = match read {
-        Ok(view) => {
-            if let Some(page) = view.and_then(|view| show(shell.clone(), view)) {
-                html(StatusCode::OK, &page)
-            } else {
-                let text = format!("There is no {what}, or nothing of that name in it.");
-                failed(StatusCode::NOT_FOUND, shell, &text)
-            }
-        }
-        Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &one_line(&error)),
-    };
-    if watch {
-        page.headers_mut().insert(header::REFRESH, HeaderValue::from_static(WATCH));
+    /// Asks for a document and shows it; `fill` adds what is not in it.
+    async fn page<V: DeserializeOwned + Template>(
+        &self,
+        shell: Shell,
+        ask: Ask,
+        fill: impl FnOnce(&mut V, Shell),
+    ) -> Response {
+        let show = |shell, mut view| {
+            fill(&mut view, shell);
+            Some(view)
+        };
+        self.page_within(shell, ask, show).await
     }
-    page
+
+    /// Asks for a document and shows what `show` takes from it; nothing if that is not in it.
+    async fn page_within<V: DeserializeOwned, T: Template>(
+        &self,
+        shell: Shell,
+        ask: Ask,
+        show: impl FnOnce(Shell, V) -> Option<T>,
+    ) -> Response {
+        let (watch, asked) = (shell.watch, ask.to_string());
+        let read = self.documents.answer(ask).await.and_then(|mut document| {
+            clean::document(&mut document);
+            Ok(serde_json::from_value::<Option<V>>(document)?)
+        });
+        let mut page = match read {
+            Ok(view) => {
+                if let Some(page) = view.and_then(|view| show(shell.clone(), view)) {
+                    html(StatusCode::OK, &page)
+                } else {
+                    let text = format!("There is no {asked}, or nothing of that name in it.");
+                    failed(StatusCode::NOT_FOUND, shell, &text)
+                }
+            }
+            Err(error) => failed(StatusCode::BAD_GATEWAY, shell, &one_line(&error)),
+        };
+        if watch {
+            page.headers_mut().insert(header::REFRESH, HeaderValue::from_static(WATCH));
+        }
+        page
+    }
 }
 
 fn failed(status: StatusCode, shell: Shell, text: &str) -> Response {
@@ -220,5 +211,25 @@ fn html(status: StatusCode, page: &impl Template) -> Response {
         Ok(text) => (status, Html(text)).into_response(),
         // Writing to a String cannot fail.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// The description of a request.
+impl std::fmt::Display for Ask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Installed => f.write_str("the list of extensions"),
+            Self::Extension(name) => write!(f, "extension {name}"),
+            Self::Part(part, name) => {
+                let part: &str = part.into();
+                write!(f, "{part} of extension {name}")
+            }
+            Self::Packages { .. } => f.write_str("the list of packages"),
+            Self::Package { catalog, package, .. } => {
+                write!(f, "package {package} of catalog {catalog}")
+            }
+            Self::Catalogs => f.write_str("the list of catalogs"),
+            Self::Findings(name) => write!(f, "catalog {name}"),
+        }
     }
 }

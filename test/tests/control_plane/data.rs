@@ -127,7 +127,7 @@ async fn an_orphaning_deletion_is_remembered_without_the_garbage_collector() {
     left_behind(&scene, &extension).await;
 }
 
-// applying.md 7.2, 7.3, h2: `faults` has the same in the background
+// applying.md 7.2, 7.3: `faults` has the same in the background
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_go_while_their_operator_runs_also_in_the_foreground() {
     let (scene, extension) = installed("orderforeground", &[Bundle::new("1.0.0")]).await;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{ApiResource, ListParams};
+use kube::api::{ApiResource, GroupVersionKind, ListParams};
 use olm_cluster::{Content, ResolvedObject, ResolvedPhase};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
@@ -303,7 +302,8 @@ impl Applier {
 
     pub async fn pods(&self, workload: &Object) -> Result<Vec<Object>, kube::Error> {
         let Some(selector) = pod_selector(workload) else { return Ok(Vec::new()) };
-        let kind = Kind { resource: ApiResource::erase::<Pod>(&()), namespaced: true };
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
+        let kind = Kind { resource, namespaced: true };
         let endpoint = Endpoint::new(self.client.clone(), &kind, workload.namespace());
         endpoint.list(&ListParams::default().labels(&selector).limit(MAX_PODS)).await
     }
