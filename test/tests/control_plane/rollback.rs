@@ -199,7 +199,10 @@ async fn is_held_for_an_object(
     extension: &Extension,
     group: &str,
 ) -> ClusterExtension {
-    scene.make_instance(&format!("floats.{group}"), &[]);
+    // Its label shows in which version it was written.
+    let float = json!({"apiVersion": format!("{group}/v1"), "kind": "Float",
+        "metadata": {"name": "one", "namespace": scene.name, "labels": {"color": "red"}}});
+    scene.cluster.plane.create(&float);
     let none = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
     extension
         .patch_spec(json!({"install": none, "source": {"catalog": {"version": "1.2.0"}}}))
