@@ -245,7 +245,7 @@ async fn files_are_taken_up_without_a_restart(
     catalog.fails(SOON, &[&format!("registry {} is blocked", registry.address)]).await;
 
     registries.set(&location);
-    let belongs = format!("(its CA belongs in {roots:?})");
+    let belongs = format!("(its CA belongs in \"{}\")", roots.display());
     catalog.fails(NEXT_LOOK, &["UnknownIssuer", belongs.as_str()]).await;
 
     copy_as_link(&plane.addresses.controller_ca, roots);

@@ -351,7 +351,7 @@ async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn both_names_of_one_port_stay_in_a_repair_and_an_upgrade() {
     let stage = Stage::set("named", &["op"]).await;
-    let named = |names: &[&str], image: &str| {
+    let with_ports = |names: &[&str], image: &str| {
         let mut op = deployment(&stage, "op", image);
         let ports = names.iter().map(|name| json!({"name": name, "containerPort": 8080}));
         op["spec"]["template"]["spec"]["containers"][0]["ports"] = ports.collect();
@@ -367,7 +367,7 @@ async fn both_names_of_one_port_stay_in_a_repair_and_an_upgrade() {
     let has = |image: &str, names: &[&str]| {
         ports() == (image.to_owned(), names.iter().map(|&name| name.to_owned()).collect())
     };
-    stage.revise(1, &[vec![named(&["http", "metrics"], "example/op:1")]]);
+    stage.revise(1, &[vec![with_ports(&["http", "metrics"], "example/op:1")]]);
     stage.succeeds(1).await;
     assert!(has("example/op:1", &["http", "metrics"]), "{:?}", ports());
     stage.kubectl(&["set", "image", "deployment/op", "c=other", "-n", &stage.name]);
@@ -375,7 +375,7 @@ async fn both_names_of_one_port_stay_in_a_repair_and_an_upgrade() {
     stage.eventually("the image is repaired", STEP, repaired).await;
     for (number, names) in [(2, ["http", "health"].as_slice()), (3, &["http"])] {
         let image = format!("example/op:{number}");
-        stage.revise(number, &[vec![named(names, &image)]]);
+        stage.revise(number, &[vec![with_ports(names, &image)]]);
         stage.succeeds(number).await;
         assert!(has(&image, names), "{:?}", ports());
     }
