@@ -166,6 +166,7 @@ SOME := takeover:: content_that_takes_something_away crd_changes::the_api_server
 .PHONY: test-full
 test-full: built $(if $(SHORT),,chart) ## Run the tests about time, size, another installer or another release (two hours; SHORT=1: a selection, minutes)
 	@hack/slowest.sh $(CONTROL_PLANE) --ignored --test-threads=$(THREADS) $(LONG) $(if $(SHORT),$(SOME))
+	$(if $(SHORT),,$(CARGO) test --locked --workspace --test chaos -- --ignored)
 	$(if $(SHORT),,$(MAKE) test-matrix availability)
 
 # Other releases of Kubernetes, and what is tested on them: install, upgrade, uninstall, policies.

@@ -10,7 +10,7 @@ use crate::world::World;
 const NOTICED: Duration = Duration::from_mins(2);
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "of the comparison itself: cargo test -p olm-test --test chaos -- --ignored"]
+#[ignore = "of the comparison itself: make test-full"]
 async fn a_planted_fault_is_found() {
     let _alone = STAGE.lock().await;
     let mut world = World::new(cluster::shared().await, "plant").await;
@@ -63,7 +63,7 @@ const REPLACED: &str = "replace an object";
 const TAKEN: &str = "take what is held";
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "of the comparison itself: cargo test -p olm-test --test chaos -- --ignored"]
+#[ignore = "of the comparison itself: make test-full"]
 async fn what_must_never_happen_is_noticed() {
     let _alone = STAGE.lock().await;
     let mut world = World::new(cluster::shared().await, "never").await;
