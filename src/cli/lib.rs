@@ -74,7 +74,7 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     output::fit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // Line by line, so that a question stands below what it is about.
-    let mut out = Screen::new(io::stdout().lock());
+    let mut out = Screen(io::stdout().lock());
     let outcome = runtime.block_on(commands::run(cli, &mut out))?;
     match out.flush() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use super::escape::escaped;
+use super::screen::escaped;
 use super::usage;
 
 /// The answer was no.

@@ -1,7 +1,6 @@
 //! All output of the program: formats, tables, notices, exit codes.
 
 mod ask;
-mod escape;
 mod failure;
 mod fold;
 mod format;
@@ -100,7 +99,7 @@ pub(crate) fn notice(line: &str) {
     if is_quiet() && !line.starts_with("error: ") {
         return;
     }
-    let _ = writeln!(io::stderr().lock(), "{}", escape::escaped(line));
+    let _ = writeln!(io::stderr().lock(), "{}", screen::escaped(line));
 }
 
 /// Returns how many there are: `1 object`, `2 objects`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use olm_image::pull::Transfer;
 
-use super::escape::escaped;
+use super::screen::escaped;
 use super::{is_quiet, notice};
 
 /// Shorter operations are not reported.

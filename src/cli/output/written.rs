@@ -21,7 +21,7 @@ pub(crate) struct Written<'a> {
 impl<'a> Written<'a> {
     /// Prints objects in this format, or text without one.
     pub(crate) fn new(out: &'a mut dyn Write, format: Option<Format>) -> Self {
-        Self { out, format, beside: Screen::new(io::stderr()), is_first: true }
+        Self { out, format, beside: Screen(io::stderr()), is_first: true }
     }
 
     /// Prints an object that was written, if objects are printed.
