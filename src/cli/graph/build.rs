@@ -53,16 +53,13 @@ impl Graph {
         };
         let mut lanes: Vec<Lane> = names.iter().filter_map(|name| scene.lane(name)).collect();
         lanes.extend(scene.stray());
-        let before: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
         if !options.all {
             lanes = lanes.into_iter().map(fold::fold).collect();
         }
-        let after: usize = lanes.iter().map(|lane| lane.nodes.len()).sum();
         Ok(Self {
             package: shown(&package.name, MAX_LABEL),
             facts: scene.facts(&resolution, left_out),
             channels: lanes,
-            folded: after < before,
         })
     }
 }

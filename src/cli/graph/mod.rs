@@ -27,9 +27,9 @@ mod tree;
 mod tests;
 
 pub(crate) use document::Drawn;
-pub(crate) use html::{file, stylesheet};
+pub(crate) use html::stylesheet;
 pub(crate) use model::Graph;
-pub(crate) use text::{segment, visible, xml};
+pub(crate) use text::{segment, visible};
 
 use olm_core::resolve;
 
@@ -52,7 +52,7 @@ impl Graph {
     pub(crate) fn draw(&self, format: Format) -> String {
         match format {
             Format::Mermaid => mermaid::draw(self),
-            Format::Svg => svg::alone(self),
+            Format::Svg => svg::draw(self, false, None),
             Format::Html => html::draw(self),
             _ => tree::draw(self),
         }
@@ -61,6 +61,6 @@ impl Graph {
     /// Draws the picture for a page that has the stylesheet; each bundle leads to its name below
     /// `links`.
     pub(crate) fn picture(&self, links: &str) -> String {
-        svg::inside(self, Some(links))
+        svg::draw(self, true, Some(links))
     }
 }

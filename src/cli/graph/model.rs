@@ -14,8 +14,6 @@ pub(crate) struct Graph {
     pub(super) facts: Vec<String>,
     /// The channels, the default channel first, then by name with numbers in their order.
     pub(super) channels: Vec<Lane>,
-    /// Whether entries were drawn together.
-    pub(super) folded: bool,
 }
 
 /// One channel.

@@ -2,13 +2,12 @@
 //! nodes of a channel stand below one another, the heads on top; an edge to the next one is a straight
 //! line, any other an arc beside them, the wider the more nodes it passes.
 
-use std::fmt::Write as _;
-
+use askama::Template;
 use olm_core::explain::EdgeKind;
 
 use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::order::order;
-use super::text::{segment, xml};
+use super::text::segment;
 
 const MARGIN: i64 = 20;
 /// Space around the nodes of a channel.
@@ -24,11 +23,6 @@ const GAP: i64 = 26;
 /// How far beside the nodes an arc goes for each node on its way, and at most.
 const ARC: i64 = 16;
 const WIDEST_ARC: i64 = 160;
-
-pub(super) const STYLE: &str = include_str!("picture.css");
-
-/// A point: right, down.
-type Point = (i64, i64);
 
 /// The box of a node, in its channel.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,32 +40,33 @@ struct Panel<'a> {
     lane: &'a Lane,
     /// The boxes of its nodes.
     places: Vec<Place>,
+    /// The height of the text above them.
+    head: i64,
     left: i64,
     top: i64,
     width: i64,
     height: i64,
 }
 
-/// Draws a graph as a file of its own.
-pub(super) fn alone(graph: &Graph) -> String {
-    let style = format!("<style>\n{STYLE}</style>\n");
-    let name = xml(&graph.package);
-    draw(graph, &format!("role=\"img\" aria-label=\"Update graph of {name}\""), &style, None)
+/// A kind of line: its class, another one, and its meaning.
+type Legend = (&'static str, &'static str, &'static str);
+
+#[derive(Template)]
+#[template(path = "picture.svg")]
+struct Picture<'a> {
+    graph: &'a Graph,
+    /// Whether it stands on a page that has its style.
+    is_inside: bool,
+    links: Option<&'a str>,
+    panels: Vec<Panel<'a>>,
+    /// The kinds of lines that are used, each at its height.
+    legend: Vec<(i64, Legend)>,
+    width: i64,
+    height: i64,
 }
 
-/// Draws a graph for a page that has [`STYLE`]; each bundle leads to its name below `links`.
-pub(super) fn inside(graph: &Graph, links: Option<&str>) -> String {
-    let name = xml(&graph.package);
-    let facts = xml(&graph.facts.join("; "));
-    let about = "role=\"group\" aria-labelledby=\"graph-name\" aria-describedby=\"graph-facts\"";
-    let texts = format!(
-        "<title id=\"graph-name\">Update graph of {name}</title>\n\
-         <desc id=\"graph-facts\">{facts}; the rows below the picture say the same</desc>\n"
-    );
-    draw(graph, about, &texts, links)
-}
-
-fn draw(graph: &Graph, about: &str, first: &str, links: Option<&str>) -> String {
+/// Draws a graph, as a file of its own or for a page; each bundle leads to its name below `links`.
+pub(super) fn draw(graph: &Graph, is_inside: bool, links: Option<&str>) -> String {
     let head = MARGIN + 24 + LINE * length(&graph.facts) + 10;
     let (panels, bottom) = arrange(graph, head);
     let right = panels.iter().map(|panel| panel.left + panel.width).max();
@@ -81,39 +76,27 @@ fn draw(graph: &Graph, about: &str, first: &str, links: Option<&str>) -> String 
         right.unwrap_or_default() - MARGIN,
         facts.unwrap_or_default(),
         length_of(&graph.package) * 11,
-        legend.iter().map(|(_, text)| small_width(text) + 60).max().unwrap_or_default(),
+        legend.iter().map(|(.., text)| small_width(text) + 60).max().unwrap_or_default(),
     ];
-    let width = inner.into_iter().max().unwrap_or_default() + 2 * MARGIN;
-    let height = bottom + 10 + LINE * length(&legend) + MARGIN;
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" {about}>"
-    );
-    let _ = writeln!(text, "{first}<defs>");
-    for class in ["replaces", "skips", "skip-range", "taken", "classic"] {
-        let _ = writeln!(
-            text,
-            "<marker id=\"{class}\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" \
-             markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\">\
-             <path class=\"head-{class}\" d=\"M0 0L8 4L0 8z\"/></marker>"
-        );
+    let picture = Picture {
+        graph,
+        is_inside,
+        links,
+        panels,
+        width: inner.into_iter().max().unwrap_or_default() + 2 * MARGIN,
+        height: bottom + 10 + LINE * length(&legend) + MARGIN,
+        legend: (0..).map(|line| bottom + 20 + LINE * line).zip(legend).collect(),
+    };
+    // Writing to a String cannot fail.
+    picture.render().unwrap_or_default()
+}
+
+impl Picture<'_> {
+    /// Returns the address of the page of a node, if it has one.
+    fn link(&self, node: &Node) -> Option<String> {
+        let links = self.links.filter(|_| !node.has(Mark::Virtual))?;
+        Some(format!("{links}/{}", segment(&node.name)))
     }
-    let _ = writeln!(text, "</defs>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>");
-    write_text(&mut text, "title", (MARGIN, MARGIN + 14), &graph.package);
-    for (line, fact) in (0..).zip(&graph.facts) {
-        let at = (MARGIN, MARGIN + 24 + LINE * line + 10);
-        write_text(&mut text, "", at, fact);
-    }
-    for panel in &panels {
-        panel.write(&mut text, links);
-    }
-    for (line, (class, meaning)) in (0..).zip(&legend) {
-        write_legend(&mut text, class, meaning, bottom + 10 + LINE * line + 10);
-    }
-    text.push_str("</svg>\n");
-    text
 }
 
 /// Places the channels side by side, in rows as wide as a page; also returns the lower end of the
@@ -142,70 +125,69 @@ impl<'a> Panel<'a> {
         let facts = lane.facts.iter().map(|fact| small_width(fact)).max();
         let name = length_of(&lane.name) * LABEL_CHARACTER;
         let inner = right.max(facts.unwrap_or_default()).max(name);
-        Self {
-            lane,
-            left: 0,
-            top: 0,
-            width: inner + 2 * PADDING,
-            height: Self::head(lane) + bottom + PADDING,
-            places,
-        }
+        let head = PADDING + 14 + LINE * length(&lane.facts) + 4;
+        let (width, height) = (inner + 2 * PADDING, head + bottom + PADDING);
+        Self { lane, places, head, left: 0, top: 0, width, height }
     }
 
-    /// Returns the height of the text above the nodes.
-    fn head(lane: &Lane) -> i64 {
-        PADDING + 14 + LINE * length(&lane.facts) + 4
+    fn nodes(&self) -> impl Iterator<Item = (&Node, &Place)> {
+        self.lane.nodes.iter().zip(&self.places)
     }
 
-    fn write(&self, text: &mut String, links: Option<&str>) {
-        let (left, top, width, height) = (self.left, self.top, self.width, self.height);
-        let _ = writeln!(
-            text,
-            "<g transform=\"translate({left} {top})\">\n\
-             <rect class=\"lane\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>"
-        );
-        write_text(text, "name", (PADDING, PADDING + 8), &self.lane.name);
-        for (line, fact) in (0..).zip(&self.lane.facts) {
-            write_text(text, "", (PADDING, PADDING + 24 + LINE * line), fact);
-        }
-        let top = Self::head(self.lane);
-        let _ = writeln!(text, "<g transform=\"translate({PADDING} {top})\">");
-        for edge in &self.lane.edges {
-            self.write_edge(text, edge);
-        }
-        for (node, place) in self.lane.nodes.iter().zip(&self.places) {
-            write_linked(text, node, *place, links);
-        }
-        text.push_str("</g>\n</g>\n");
+    fn title(&self, edge: &Edge) -> String {
+        let [from, to] = [edge.from, edge.to].map(|at| &self.lane.nodes[at].label);
+        format!("{to} follows {from}: {}", edge.label())
     }
 
-    fn write_edge(&self, text: &mut String, edge: &Edge) {
-        let class = class(edge);
-        let superseded = if edge.superseded { " superseded" } else { "" };
-        let nodes = &self.lane.nodes;
-        let (from, to) = (&nodes[edge.from].label, &nodes[edge.to].label);
-        let title = xml(&format!("{to} follows {from}: {}", edge.label()));
-        let path = way(edge, self.places[edge.from], self.places[edge.to]);
-        let _ = writeln!(
-            text,
-            "<g class=\"edge {class}{superseded}\"><title>{title}</title>\
-             <path d=\"{path}\" marker-end=\"url(#{class})\"/></g>"
-        );
+    /// Draws a straight line between the borders of two nodes, or an arc from the near half of one to the
+    /// near half of the other.
+    fn way(&self, edge: &Edge) -> String {
+        let [from, to] = [edge.from, edge.to].map(|at| self.places[at]);
+        let (upper, lower) = if to.top < from.top { (to, from) } else { (from, to) };
+        let reach = reach(edge, from, to);
+        let inside = if reach == 0 { 0 } else { 8 };
+        let ends = (upper.top + upper.height - inside, lower.top + inside);
+        let (start, end) = if to.top < from.top { (ends.1, ends.0) } else { ends };
+        let x = from.left;
+        if reach == 0 {
+            return format!("M{0} {start}L{0} {end}", x + PADDING);
+        }
+        let beside = x - reach;
+        format!("M{x} {start}C{beside} {start} {beside} {end} {x} {end}")
     }
 }
 
-/// Returns the class that colors an edge.
-fn class(edge: &Edge) -> &'static str {
-    if edge.path {
-        "taken"
-    } else if edge.classic {
-        "classic"
-    } else {
-        match edge.kind {
+impl Edge {
+    /// Returns the class that colors it.
+    fn class(&self) -> &'static str {
+        match self.kind {
+            _ if self.path => "taken",
+            _ if self.classic => "classic",
             EdgeKind::Replaces => "replaces",
             EdgeKind::Skips => "skips",
             EdgeKind::SkipRange => "skip-range",
         }
+    }
+}
+
+impl Node {
+    /// Returns the classes that color it.
+    fn class(&self) -> String {
+        let marks = [
+            (Mark::Path, "way"),
+            (Mark::Deprecated, "deprecated"),
+            (Mark::Virtual, "virtual"),
+            (Mark::Outside, "outside"),
+            (Mark::Installed, "installed"),
+        ];
+        let classes = marks.into_iter().filter(|(mark, _)| self.has(*mark)).map(|(_, name)| name);
+        std::iter::once("node").chain(classes).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the lines below its label.
+    fn lines(&self) -> Vec<String> {
+        let words = Some(self.words().join(" · ")).filter(|words| !words.is_empty());
+        words.into_iter().chain(self.notes.iter().cloned()).collect()
     }
 }
 
@@ -234,119 +216,34 @@ fn reach(edge: &Edge, from: Place, to: Place) -> i64 {
     }
 }
 
-/// Draws a straight line between the borders of two nodes, or an arc from the near half of one to the
-/// near half of the other.
-fn way(edge: &Edge, from: Place, to: Place) -> String {
-    let (upper, lower) = if to.top < from.top { (to, from) } else { (from, to) };
-    let ends =
-        |above: i64, below: i64| if to.top < from.top { (below, above) } else { (above, below) };
-    match reach(edge, from, to) {
-        0 => {
-            let ((start, end), x) =
-                (ends(upper.top + upper.height, lower.top), from.left + PADDING);
-            format!("M{x} {start}L{x} {end}")
-        }
-        reach => {
-            let (start, end) = ends(upper.top + upper.height - 8, lower.top + 8);
-            let (x, beside) = (from.left, from.left - reach);
-            format!("M{x} {start}C{beside} {start} {beside} {end} {x} {end}")
-        }
-    }
-}
-
 /// Returns width and height of a node.
 fn size(node: &Node) -> (i64, i64) {
-    let words = small_width(&node.words().join(" · "));
-    let notes = node.notes.iter().map(|note| small_width(note)).max();
-    let label = length_of(&node.label) * LABEL_CHARACTER;
-    let width = label.max(words).max(notes.unwrap_or_default()) + 20;
-    let lines = length(&node.notes) + i64::from(!node.words().is_empty());
-    (width.max(64), 26 + LINE * lines)
+    let lines = node.lines();
+    let widest = lines.iter().map(|line| small_width(line)).max().unwrap_or_default();
+    let width = widest.max(length_of(&node.label) * LABEL_CHARACTER) + 20;
+    (width.max(64), 26 + LINE * length(&lines))
 }
 
-/// Draws a node that has a page, as a link to it.
-fn write_linked(text: &mut String, node: &Node, place: Place, links: Option<&str>) {
-    match links.filter(|_| !node.has(Mark::Virtual)) {
-        Some(links) => {
-            let to = segment(&node.name);
-            let _ = write!(text, "<a href=\"{links}/{to}\">");
-            write_node(text, node, place);
-            text.push_str("</a>");
-        }
-        None => write_node(text, node, place),
-    }
-}
-
-fn write_node(text: &mut String, node: &Node, place: Place) {
-    let marks = [
-        (Mark::Path, "way"),
-        (Mark::Deprecated, "deprecated"),
-        (Mark::Virtual, "virtual"),
-        (Mark::Outside, "outside"),
-        (Mark::Installed, "installed"),
-    ];
-    let classes = marks.into_iter().filter(|(mark, _)| node.has(*mark)).map(|(_, name)| name);
-    let class = std::iter::once("node").chain(classes).collect::<Vec<_>>().join(" ");
-    let Place { left, top, width, height, .. } = place;
-    let details = xml(&node.details.join("\n"));
-    let _ = write!(text, "<g class=\"{class}\"><title>{details}</title>");
-    let rect = |left: i64, top: i64| {
-        format!("<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>")
-    };
-    if node.count > 1 {
-        text.push_str(&rect(left + 4, top - 4));
-    }
-    let _ = writeln!(text, "{}", rect(left, top));
-    write_text(text, "label", (left + 10, top + 18), &node.label);
-    let words = node.words().join(" · ");
-    let words = Some(&words).filter(|words| !words.is_empty());
-    for (line, note) in (1..).zip(words.into_iter().chain(&node.notes)) {
-        write_text(text, "", (left + 10, top + 18 + LINE * line), note);
-    }
-    text.push_str("</g>\n");
-}
-
-fn write_text(text: &mut String, class: &str, (x, y): Point, content: &str) {
-    let content = xml(content);
-    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    let _ = writeln!(text, "<text{class} x=\"{x}\" y=\"{y}\">{content}</text>");
-}
-
-/// Returns the kinds of lines that are used, each with its meaning.
-fn legend(graph: &Graph) -> Vec<(String, &'static str)> {
+/// Returns the kinds of lines that are used.
+fn legend(graph: &Graph) -> Vec<Legend> {
     let edges: Vec<&Edge> = graph.channels.iter().flat_map(|lane| &lane.edges).collect();
     let kinds = [
-        ("replaces", "replaces"),
-        ("skips", "skips"),
-        ("skip-range", "skipRange"),
-        ("taken", "the way of automatic updates"),
-        ("classic", "where OLM Classic would go"),
+        ("replaces", "", "replaces"),
+        ("skips", "", "skips"),
+        ("skip-range", "", "skipRange"),
+        ("taken", "", "the way of automatic updates"),
+        ("classic", "", "where OLM Classic would go"),
     ];
-    let used = kinds.into_iter().filter(|(name, _)| edges.iter().any(|edge| class(edge) == *name));
-    let mut legend: Vec<(String, &str)> =
-        used.map(|(class, meaning)| (class.to_owned(), meaning)).collect();
+    let is_used = |class| edges.iter().any(|edge| edge.class() == class);
+    let mut legend: Vec<_> = kinds.into_iter().filter(|(class, ..)| is_used(*class)).collect();
     if edges.iter().any(|edge| edge.superseded) {
         let meaning = "dashed: not in OLM Classic, the entry is skipped";
-        legend.push(("replaces superseded".to_owned(), meaning));
+        legend.push(("replaces", " superseded", meaning));
     }
-    if graph.folded {
-        legend.push((String::new(), "a stack stands for several versions"));
+    if graph.channels.iter().flat_map(|lane| &lane.nodes).any(|node| node.count > 1) {
+        legend.push(("", "", "a stack stands for several versions"));
     }
     legend
-}
-
-fn write_legend(text: &mut String, class: &str, meaning: &str, y: i64) {
-    let mut indent = 0;
-    if let Some(name) = class.split(' ').next().filter(|name| !name.is_empty()) {
-        indent = 44;
-        let (right, middle) = (MARGIN + 34, y - 4);
-        let _ = writeln!(
-            text,
-            "<g class=\"edge {class}\"><path d=\"M{MARGIN} {middle}L{right} {middle}\" \
-             marker-end=\"url(#{name})\"/></g>"
-        );
-    }
-    write_text(text, "", (MARGIN + indent, y), meaning);
 }
 
 fn length<T>(list: &[T]) -> i64 {

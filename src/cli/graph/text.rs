@@ -1,8 +1,8 @@
-//! Text of a catalog, sanitized for display and escaped for each language.
+//! Text of a catalog, sanitized for display; escaped for Mermaid. Templates escape it for SVG and HTML.
 
 use std::fmt::Write as _;
 
-use olm_core::error::printable;
+use olm_core::error::{first_of, printable};
 
 /// The most characters of a name or range in a drawing.
 pub(super) const MAX_LABEL: usize = 48;
@@ -36,33 +36,10 @@ pub(crate) fn segment(text: &str) -> String {
 
 /// Returns `<verb> a, b and 3 more`.
 pub(super) fn named(verb: &str, names: &[&str]) -> Option<String> {
-    if names.is_empty() {
-        return None;
-    }
     // Naming one more is shorter than saying "and 1 more".
-    let limit = if names.len() == MAX_NAMED + 1 { MAX_NAMED + 1 } else { MAX_NAMED };
-    let first: Vec<String> = names.iter().take(limit).map(|name| shown(name, MAX_LABEL)).collect();
-    let more = match names.len().saturating_sub(limit) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    Some(format!("{verb} {}{more}", first.join(", ")))
-}
-
-/// Escapes text for XML and HTML, in elements and in quoted attributes alike.
-pub(crate) fn xml(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    let most = if names.len() == MAX_NAMED + 1 { names.len() } else { MAX_NAMED };
+    let shown = names.iter().map(|name| shown(name, MAX_LABEL));
+    (!names.is_empty()).then(|| format!("{verb} {}", first_of(shown, most)))
 }
 
 /// Quotes text for Mermaid, lines separated by `<br/>`.

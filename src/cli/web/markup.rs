@@ -1,12 +1,10 @@
-//! Markup that templates insert as it is: pictures, which `graph` escapes, and Markdown of
+//! Markup that templates insert as it is: pictures, which a template of `graph` escapes, and Markdown of
 //! descriptions, written here from what the parser says. Nothing else is inserted without escaping.
 
 use std::fmt::{self, Write as _};
 
-use askama::filters::HtmlSafe;
+use askama::filters::{Html, HtmlSafe, escape};
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
-
-use crate::graph::xml;
 
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
@@ -87,7 +85,9 @@ impl Writer {
             TagEnd::Link => {
                 if let Some(Some(behind)) = self.links.pop() {
                     self.out.push_str("</a>");
-                    self.write(format_args!(" <small>({})</small>", xml(&behind)));
+                    self.out.push_str(" <small>(");
+                    self.text(&behind);
+                    self.out.push_str(")</small>");
                 }
             }
             other => {
@@ -101,8 +101,9 @@ impl Writer {
     fn link(&mut self, url: &str) {
         let shown = host(url).map(str::to_owned);
         if shown.is_some() {
-            let url = xml(url);
-            self.write(format_args!("<a href=\"{url}\" rel=\"noreferrer noopener\">"));
+            self.out.push_str("<a href=\"");
+            self.text(url);
+            self.out.push_str("\" rel=\"noreferrer noopener\">");
         }
         self.links.push(shown);
     }
@@ -113,7 +114,8 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        self.out.push_str(&xml(text));
+        let Ok(escaped) = escape(text, Html);
+        self.write(format_args!("{escaped}"));
     }
 }
 

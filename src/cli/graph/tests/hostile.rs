@@ -74,7 +74,7 @@ fn skeleton(document: &str) -> Vec<String> {
         tags.push(shape);
         // A message of several lines has as many rows.
         if let [.., a, b, c, d] = &tags[..]
-            && a == "text x= y="
+            && a == "tspan x= dy="
             && (a, b) == (c, d)
         {
             tags.truncate(tags.len() - 2);
