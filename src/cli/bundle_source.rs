@@ -20,11 +20,6 @@ pub(crate) const IMAGE: &str = "image:";
 /// The beginning of one that is a directory.
 pub(crate) const DIRECTORY: &str = "dir:";
 
-/// Loads the bundle of an image.
-pub(crate) async fn load_bundle_source(image: &str) -> anyhow::Result<Bundle> {
-    parse(image_files(image).await?).await
-}
-
 /// Loads the bundle of an image, and says by which digest.
 pub(crate) async fn load_image(image: &str) -> anyhow::Result<(Bundle, String)> {
     let pulled = pull_image(image).await?;

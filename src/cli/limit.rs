@@ -65,12 +65,19 @@ pub(crate) fn limit() -> Option<Duration> {
 /// Returns a client whose requests end when no answer comes in time.
 pub(crate) fn limited(client: Client, api_server: &Uri) -> Client {
     let Some(limit) = limit() else { return client };
-    let namespace = client.default_namespace().to_owned();
     let api_server = format!("the API server {}", api_server.to_string().trim_end_matches('/'));
+    within(client, limit, move |uri| proxied(uri).unwrap_or_else(|| api_server.clone()))
+}
+
+/// Returns a client with this limit; `server` names who is asked.
+fn within<F>(client: Client, limit: Duration, server: F) -> Client
+where
+    F: Fn(&Uri) -> String + Clone + Send + 'static,
+{
+    let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let client = client.clone();
-        let server = proxied(request.uri()).unwrap_or_else(|| api_server.clone());
-        async move { send(client, request, server, limit).await }
+        let server = server(request.uri());
+        send(client.clone(), request, server, limit)
     });
     Client::new(service, namespace)
 }
@@ -197,13 +204,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(50);
 
-    /// Sends what `client` asks with a short limit.
     fn impatient(client: Client) -> Client {
-        let namespace = client.default_namespace().to_owned();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            send(client.clone(), request, "S".to_owned(), SOON)
-        });
-        Client::new(service, namespace)
+        within(client, SOON, |_| "S".to_owned())
     }
 
     /// Answers with a head at once, and with a body that never comes.

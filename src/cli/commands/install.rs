@@ -16,7 +16,7 @@ use olm_core::revision::{controller, is_retained_for};
 use olm_core::version::VersionRange;
 use strum::VariantNames as _;
 
-use crate::bundle_source::load_bundle_source;
+use crate::bundle_source::load_image;
 use crate::cluster::{only, refuse_absent};
 use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::prelude::*;
@@ -325,7 +325,8 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let platform = platform(cluster).await;
     warn_of_deprecation(&snapshot, future::ready(platform)).await;
     warn_of_closing(platform, &snapshot);
-    let bundle = load_bundle_source(&image).await.with_context(|| format!("{name} ({image})"))?;
+    let loaded = load_image(&image).await;
+    let (bundle, _) = loaded.with_context(|| format!("{name} ({image})"))?;
     let Ok(namespace) = args.place.require() else {
         let suggested = bundle.csv.annotations.get(SUGGESTED_NAMESPACE);
         let example = suggested.map_or_else(|| "NAMESPACE".to_owned(), |it| shell_word(it));

@@ -5,7 +5,6 @@
 use kube::ResourceExt;
 use olm_cluster::join_bounded;
 use olm_core::error::first_of;
-use olm_core::object::Identity;
 use olm_core::revision::{
     Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
 };
@@ -52,24 +51,24 @@ impl Tree {
         let client = cluster.own_client();
         let (mut revisions, mut unknown) = (Vec::new(), Vec::new());
         for set in now.installed.into_iter().chain(now.rolling) {
-            let objects = match cluster.content(set).await {
+            let (objects, own) = match cluster.content(set).await {
                 Ok(phases) => {
-                    let mut leaves = Vec::new();
-                    for phase in phases {
-                        let leaf = |it| looked_at(client, (set, &own), phase.name.clone(), it);
-                        leaves.extend(phase.objects.into_iter().map(leaf));
-                    }
-                    join_bounded(leaves).await
+                    let objects = phases.into_iter().flat_map(|phase| {
+                        phase.objects.into_iter().map(move |it| (phase.name.clone(), it))
+                    });
+                    (objects.collect(), Some(&own))
                 }
                 Err(error) => {
                     unknown.push(Unknown::new("drift", one_line(&error)));
-                    let (found, unread) = found(client, set, &name).await?;
+                    let (held, unread) = held(client, set, &name).await?;
                     if !unread.is_empty() {
                         unknown.push(Unknown::new("some objects", unread.join("; ")));
                     }
-                    found
+                    (held, None)
                 }
             };
+            let leaves = objects.into_iter().map(|it| looked_at(client, (set, own), it)).collect();
+            let objects = join_bounded(leaves).await;
             revisions.push(TreeRevision {
                 name: set.name_any(),
                 version: BundleRecord::of(set).version,
@@ -94,23 +93,25 @@ fn by_phase(leaves: Vec<Leaf>, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(table.write(out)?)
 }
 
-/// Looks at an object that a revision holds; `own` are the UIDs of all revisions of the extension.
+/// Looks at an object that a revision holds; `own` are the UIDs of all revisions of the extension,
+/// where it is known what the object should be.
 async fn looked_at(
     client: &Client,
-    (set, own): (&ClusterObjectSet, &BTreeSet<String>),
-    phase: String,
-    object: Object,
+    (set, own): (&ClusterObjectSet, Option<&BTreeSet<String>>),
+    (phase, object): (String, Object),
 ) -> Leaf {
-    let what = object.identity().to_string();
-    let (health, drift) = match changes::live(client, &object).await {
-        Ok(None) => ("absent".to_owned(), String::new()),
+    let (what, mut drifted) = (object.identity().to_string(), String::new());
+    let health = match changes::live(client, &object).await {
+        Ok(None) => "absent".to_owned(),
         Ok(Some(live)) => {
-            let health = health(client, set, &live).await;
-            (health, drift(client, (set, own), (&object, &live)).await)
+            if let Some(own) = own {
+                drifted = drift(client, (set, own), (&object, &live)).await;
+            }
+            health(client, set, &live).await
         }
-        Err(why) => (format!("not known: {why}"), String::new()),
+        Err(why) => format!("not known: {why}"),
     };
-    Leaf { phase, what, health, drift }
+    Leaf { phase, what, health, drift: drifted }
 }
 
 async fn health(client: &Client, set: &ClusterObjectSet, live: &Object) -> String {
@@ -162,39 +163,31 @@ fn foreign(live: &Object, own: &BTreeSet<String>) -> String {
     }
 }
 
-/// Shows what is there for whoever may not read what it should be.
-async fn found(
+/// Returns what is there, for whoever may not read what it should be: the names of objects, by phase, and
+/// the kinds that could not be listed.
+async fn held(
     client: &Client,
     set: &ClusterObjectSet,
     name: &str,
-) -> anyhow::Result<(Vec<Leaf>, Vec<String>)> {
+) -> anyhow::Result<(Vec<(String, Object)>, Vec<String>)> {
     let (managed, unread) = of_extensions(client, &kinds(client).await?, Some(name)).await;
     let uid = set.uid();
     let held = managed
         .iter()
         .filter(|one| one.controller().is_some_and(|(owner, _)| Some(owner) == uid.as_deref()));
-    let mut leaves = BTreeMap::new();
-    for one in held {
-        let identity = Identity {
-            group: one.resource.group.clone(),
-            version: one.resource.version.clone(),
-            kind: one.resource.kind.clone(),
-            namespace: one.object.namespace().unwrap_or_default(),
-            name: one.object.name_any(),
-        };
-        let phase = phase_of(&identity.group, &identity.kind).to_owned();
-        let live = one.api(client).get(&identity.name).await.map_err(|error| failure(&error));
-        let live =
-            live.map(|live| Object::from_value(serde_json::to_value(live).unwrap_or_default()));
-        let health = match live {
-            Ok(Some(live)) => health(client, set, &live).await,
-            Ok(None) => String::new(),
-            Err(why) => format!("not known: {why}"),
-        };
-        let (what, drift) = (identity.to_string(), String::new());
-        leaves.insert((phase.clone(), what.clone()), Leaf { phase, what, health, drift });
-    }
-    Ok((leaves.into_values().collect(), unread))
+    let named = held.filter_map(|one| {
+        let mut metadata = json!({"name": one.object.name_any()});
+        if let Some(namespace) = one.object.namespace() {
+            metadata["namespace"] = namespace.into();
+        }
+        let ApiResource { api_version, kind, .. } = &one.resource;
+        let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
+        let object = Object::from_value(object)?;
+        Some((phase_of(object.group(), object.kind()).to_owned(), object))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort_by_cached_key(|(phase, object)| (phase.clone(), object.identity().to_string()));
+    Ok((named, unread))
 }
 
 #[cfg(test)]

@@ -46,12 +46,8 @@ impl Names {
         after: &After,
     ) -> anyhow::Result<Vec<String>> {
         if self == Self::Contexts {
-            return Ok(global
-                .read_kubeconfig()?
-                .contexts
-                .into_iter()
-                .map(|context| context.name)
-                .collect());
+            let contexts = global.read_kubeconfig()?.contexts.into_iter();
+            return Ok(contexts.map(|context| context.name).collect());
         }
         let cluster = on.connect(global).await?;
         let client = cluster.own_client();

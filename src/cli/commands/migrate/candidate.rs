@@ -13,7 +13,7 @@ use olm_core::rbac::{Account, BundleObjects, Options, manifests};
 
 use super::backup::{Backup, Entry};
 use super::objects;
-use crate::bundle_source::load_bundle_source;
+use crate::bundle_source::load_image;
 use crate::commands::prelude::*;
 use crate::commands::render::Rendering;
 use crate::target::Installation;
@@ -353,7 +353,7 @@ impl<'a> World<'a> {
             let (catalog, name) = (&offered.catalog, &offered.name);
             return Err(missing(format!("catalog {catalog} has {name}, not {}", csv.name())));
         }
-        let bundle = load_bundle_source(&offered.image).await.map_err(failed)?;
+        let (bundle, _) = load_image(&offered.image).await.map_err(failed)?;
         let namespace = valid.spec.namespace.as_str();
         let kept = running.iter().filter(|it| it.group() != GROUP && !is_certificate(it));
         let kept: Vec<Object> = kept.map(content).collect();
