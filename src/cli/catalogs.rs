@@ -1,21 +1,18 @@
 //! Catalogs named on the command line: directories and files of blobs, catalog images, or the URL
-//! of a catalog server. Each is read once, however often it is used.
+//! of a catalog server.
 
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
 use axum::body::{Body, HttpBody as _};
 use futures::StreamExt as _;
-use olm_api::keys::label;
-use olm_core::catalog::Content;
 use olm_core::catalog::read::{self as blobs, MAX_CATALOG_BYTES, Meta};
-use olm_core::resolve::{Catalog, CatalogProblem};
 use olm_image::catalog::pull_catalog;
 use olm_image::pull::Transfer;
 
 use crate::bundle_source::{DIRECTORY, IMAGE};
 use crate::limit::limit;
-use crate::output::{during, one_line};
+use crate::output::during;
 use crate::prelude::*;
 use crate::puller::puller;
 
@@ -80,88 +77,35 @@ fn base_of(url: &str) -> &str {
     url.strip_suffix(ALL).unwrap_or(url)
 }
 
-/// Catalogs that were read, and the reasons why others could not be.
-#[derive(Debug, Default)]
-pub(crate) struct Catalogs {
-    authorities: Option<PathBuf>,
-    client: Option<reqwest::Client>,
-    contents: BTreeMap<String, Result<Content, String>>,
+/// Reads the files of a catalog named on the command line; what a server has is one. If a file with CA
+/// certificates is given, only these are trusted.
+pub(crate) async fn named_files(
+    place: &str,
+    authorities: Option<&Path>,
+) -> anyhow::Result<FileList> {
+    if !is_url(place) {
+        return files(place).await;
+    }
+    let url = format!("{}{ALL}", base_of(place));
+    let response = client(authorities)?.get(&url).send().await;
+    let response = response.context("error performing request")?;
+    let status = response.status();
+    if status != reqwest::StatusCode::OK {
+        bail!("error: received unexpected response status code {}", status.as_u16());
+    }
+    let transfer = Transfer::default();
+    let body = Body::new(reqwest::Body::from(response));
+    let text = during(&format!("reading {url}"), &transfer, Box::pin(read(body, &transfer))).await;
+    let text = text.context("error performing request")?;
+    Ok(vec![("all.jsonl".to_owned(), text.into_bytes())])
 }
 
-impl Catalogs {
-    /// Starts without catalogs; if a file with CA certificates is given, only these are trusted.
-    pub(crate) fn new(authorities: Option<PathBuf>) -> Self {
-        Self { authorities, ..Self::default() }
-    }
-
-    /// Reads a catalog unless it was tried before.
-    pub(crate) async fn load(&mut self, place: &str) {
-        if !self.contents.contains_key(place) {
-            let content = self.read(place).await.map_err(|error| one_line(&error));
-            self.contents.insert(place.to_owned(), content);
-        }
-    }
-
-    /// Returns a catalog that was loaded, or why it could not be.
-    pub(crate) fn content(&self, place: &str) -> Result<&Content, &str> {
-        match self.contents.get(place) {
-            Some(content) => content.as_ref().map_err(String::as_str),
-            None => Err("not loaded"),
-        }
-    }
-
-    /// Returns a loaded catalog in the form that resolution takes; one that could not be read is a
-    /// failed download.
-    pub(crate) fn catalog<'a>(&'a self, name: &'a str, place: &str, priority: i32) -> Catalog<'a> {
-        let content = self.content(place);
-        Catalog {
-            name,
-            labels: BTreeMap::from([(label::METADATA_NAME.to_owned(), name.to_owned())]),
-            priority,
-            enabled: true,
-            problem: content.err().map(|cause| CatalogProblem::FetchFailed(cause.to_owned())),
-            content: content.ok(),
-        }
-    }
-
-    /// The same for a flag; one that could not be read is an error.
-    pub(crate) fn given<'a>(&'a self, flag: &'a CatalogFlag) -> anyhow::Result<Catalog<'a>> {
-        self.content(&flag.place).map_err(|cause| anyhow::anyhow!("{cause}"))?;
-        Ok(self.catalog(&flag.name, &flag.place, flag.priority))
-    }
-
-    /// Reads the files of a catalog; what a server has is one.
-    pub(crate) async fn files(&mut self, place: &str) -> anyhow::Result<FileList> {
-        if !is_url(place) {
-            return files(place).await;
-        }
-        let text = self.fetch(&format!("{}{ALL}", base_of(place))).await?;
-        Ok(vec![("all.jsonl".to_owned(), text.into_bytes())])
-    }
-
-    pub(crate) async fn metas(&mut self, place: &str) -> anyhow::Result<Vec<Meta>> {
-        metas(&self.files(place).await?, place)
-    }
-
-    async fn read(&mut self, place: &str) -> anyhow::Result<Content> {
-        Ok(Content::from_blobs(&self.metas(place).await?))
-    }
-
-    async fn fetch(&mut self, url: &str) -> anyhow::Result<String> {
-        let client = match &self.client {
-            Some(client) => client.clone(),
-            None => self.client.insert(client(self.authorities.as_deref())?).clone(),
-        };
-        let response = client.get(url).send().await.context("error performing request")?;
-        let status = response.status();
-        if status != reqwest::StatusCode::OK {
-            anyhow::bail!("error: received unexpected response status code {}", status.as_u16());
-        }
-        let transfer = Transfer::default();
-        let body = Body::new(reqwest::Body::from(response));
-        let work = Box::pin(read(body, &transfer));
-        during(&format!("reading {url}"), &transfer, work).await.context("error performing request")
-    }
+/// Reads all blobs of such a catalog.
+pub(crate) async fn named_metas(
+    place: &str,
+    authorities: Option<&Path>,
+) -> anyhow::Result<Vec<Meta>> {
+    metas(&named_files(place, authorities).await?, place)
 }
 
 /// Reads the body of a response as text, and counts; fails beyond the size of the largest catalog.
@@ -175,7 +119,7 @@ pub(crate) async fn read(body: Body, transfer: &Transfer) -> anyhow::Result<Stri
         let chunk = chunk.map_err(|error| anyhow::anyhow!(error.into_inner()))?;
         let arrived = transfer.done.fetch_add(chunk.len() as u64, Ordering::Relaxed);
         if arrived.saturating_add(chunk.len() as u64) > most {
-            anyhow::bail!("the server answers with more than {most} bytes");
+            bail!("the server answers with more than {most} bytes");
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -196,7 +140,7 @@ pub(crate) async fn files(place: &str) -> anyhow::Result<FileList> {
     let mut files = Vec::new();
     collect(path, path, &mut files)?;
     if files.iter().any(|(name, _)| name == LAYOUT) {
-        anyhow::bail!("{place} is an OCI layout, not the files of a catalog");
+        bail!("{place} is an OCI layout, not the files of a catalog");
     }
     Ok(files)
 }
@@ -231,7 +175,7 @@ pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<reqwest::Clie
     let certificates =
         reqwest::Certificate::from_pem_bundle(&pem).with_context(|| path.display().to_string())?;
     if certificates.is_empty() {
-        anyhow::bail!("no certificates found in `{}`", path.display());
+        bail!("no certificates found in `{}`", path.display());
     }
     trusting(certificates)
 }

@@ -14,7 +14,7 @@ use olm_core::resolve::{Environment, Options, UpdatePolicy};
 use olm_core::selector::Selector;
 use olm_core::similar;
 
-use crate::catalogs::{CatalogFlag, Catalogs};
+use crate::catalogs::{CatalogFlag, FileList, named_files, named_metas};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, heads};
 use crate::output::one_line;
 use crate::prelude::*;
@@ -55,24 +55,48 @@ pub(crate) enum Offers {
 /// A catalog named on the command line, with its blobs or why there are none.
 pub(crate) struct Named {
     pub(crate) flag: CatalogFlag,
+    /// File of the CA certificates of its server.
+    authorities: Option<PathBuf>,
     metas: Result<Vec<Meta>, String>,
 }
 
 impl Named {
     /// Reads catalogs; one that cannot be read says so when it is asked.
-    pub(crate) async fn read(flags: &[CatalogFlag], authorities: Option<PathBuf>) -> Vec<Self> {
-        let mut catalogs = Catalogs::new(authorities);
+    pub(crate) async fn read(flags: &[CatalogFlag], authorities: Option<&Path>) -> Vec<Self> {
         let mut read = Vec::new();
         for flag in flags {
-            let metas = catalogs.metas(&flag.place).await;
-            read.push(Self { flag: flag.clone(), metas: metas.map_err(|error| one_line(&error)) });
+            let metas = named_metas(&flag.place, authorities).await;
+            read.push(Self {
+                flag: flag.clone(),
+                authorities: authorities.map(Path::to_owned),
+                metas: metas.map_err(|error| one_line(&error)),
+            });
         }
         read
     }
 
+    /// Reads its files, as they are now.
+    pub(crate) async fn files(&self) -> anyhow::Result<FileList> {
+        named_files(&self.flag.place, self.authorities.as_deref()).await
+    }
+
+    /// Returns why it could not be read.
+    pub(crate) fn unread(&self) -> Option<&str> {
+        self.metas.as_ref().err().map(String::as_str)
+    }
+
+    /// Returns it with all its packages, as resolution takes it.
+    pub(crate) fn known(&self) -> KnownCatalog {
+        self.with(self.metas.as_ref().map(Content::from_blobs).map_err(String::clone))
+    }
+
+    fn with(&self, content: Result<Content, String>) -> KnownCatalog {
+        KnownCatalog::named(&self.flag.name, self.flag.priority, content.map(Arc::new))
+    }
+
     /// Returns the catalog as the verbs list it.
     pub(crate) fn listed(&self) -> Listed {
-        let serving = self.metas.as_ref().map_or("FetchFailed", |_| "True");
+        let serving = self.unread().map_or("True", |_| "FetchFailed");
         Listed {
             name: self.flag.name.clone(),
             serving: serving.to_owned(),
@@ -92,6 +116,14 @@ impl Named {
 }
 
 impl Offers {
+    /// Returns the same with nothing read of the cluster yet.
+    pub(crate) fn anew(&self) -> Self {
+        match self {
+            Self::Cluster(cluster) => Self::Cluster(Box::new(cluster.anew())),
+            Self::Named(named) => Self::Named(Arc::clone(named)),
+        }
+    }
+
     /// Returns the head of every package, and which catalogs could not be read, and why.
     pub(crate) async fn heads(&self) -> anyhow::Result<(Packages, Vec<(String, String)>)> {
         let named = match self {
@@ -156,12 +188,11 @@ impl Offers {
             Self::Cluster(cluster) => return cluster.offers(filter).await,
             Self::Named(named) => named,
         };
-        let served = |catalog: &Named| {
+        let of_package = |catalog: &Named| {
             let metas = catalog.of_package(&filter.package_name);
-            let content = metas.map(Content::from_blobs);
-            KnownCatalog::named(&catalog.flag.name, catalog.flag.priority, content)
+            catalog.with(metas.map(Content::from_blobs))
         };
-        let catalogs = named.iter().map(served).collect();
+        let catalogs = named.iter().map(of_package).collect();
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?;
         Ok(ExtensionSnapshot {
             question: Question::new(filter, policy, Timestamp::now()),

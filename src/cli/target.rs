@@ -7,17 +7,16 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use olm_api::keys::annotation;
 use olm_core::bundle::{Bundle, Files};
-use olm_core::catalog::Content;
 use olm_core::error::plain_lines;
 use olm_core::extension::{ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
-use olm_core::resolve::{Catalog, ResolveError, WalkError};
+use olm_core::resolve::{ResolveError, WalkError};
 use olm_core::revision::{Account, has_succeeded};
 use olm_core::version::{VersionRange, natural};
 
 use crate::bundle_source::{DIRECTORY, IMAGE, image_files, load_files, parse};
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag};
 use crate::cluster::{Cluster, ExtensionSnapshot, Packages, alike};
 use crate::connection::Global;
 use crate::offers::{ADD_CATALOG, Named, Offers, near};
@@ -146,16 +145,7 @@ impl Lookup {
 
     /// Reads the named catalogs with all their blobs.
     pub(crate) async fn named(&self) -> anyhow::Result<Vec<Named>> {
-        Ok(Named::read(self.flags()?, self.on.access.catalog_ca.clone()).await)
-    }
-
-    /// Reads the named catalogs as resolution takes them.
-    pub(crate) async fn read(&self) -> anyhow::Result<Catalogs> {
-        let mut catalogs = Catalogs::new(self.on.access.catalog_ca.clone());
-        for flag in self.flags()? {
-            catalogs.load(&flag.place).await;
-        }
-        Ok(catalogs)
+        Ok(Named::read(self.flags()?, self.on.access.catalog_ca.as_deref()).await)
     }
 
     /// Returns the offers of the named catalogs, otherwise of those of the cluster.
@@ -355,18 +345,6 @@ pub(crate) async fn meant(package: &str, cluster: &Cluster) -> Option<String> {
     let (packages, unread) = cluster.packages().await.ok()?;
     let has_it = packages.iter().any(|(_, blob)| blob["name"] == package);
     if has_it { None } else { hint(package, &packages, &unread) }
-}
-
-/// Returns a similar name of a package if none of these catalogs has it.
-pub(crate) fn meant_of(package: &str, catalogs: &[Catalog<'_>]) -> Option<String> {
-    let named = catalogs.iter().flat_map(|catalog| {
-        let packages = catalog.content.into_iter().flat_map(Content::packages);
-        packages.map(|(name, _)| (catalog.name.to_owned(), json!({ "name": name })))
-    });
-    let packages: Packages = named.collect();
-    let has_it = packages.iter().any(|(_, blob)| blob["name"] == package);
-    let near = near(package, &packages).into_iter().filter(|_| !has_it);
-    near.map(|(name, catalog)| did_you_mean(name, catalog)).next()
 }
 
 async fn add_extension(

@@ -24,6 +24,7 @@ const MOST: Size = Size { bytes: 1 << 30, files: 2000 };
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 /// A directory of the user with what was read.
+#[derive(Clone)]
 pub(super) struct Cache {
     directory: PathBuf,
     most: Size,

@@ -44,6 +44,7 @@ pub(crate) struct CatalogAccess {
     pub(crate) no_cache: bool,
 }
 
+#[derive(Clone)]
 pub(super) struct CatalogTransport {
     client: Client,
     http: reqwest::Client,
@@ -52,8 +53,8 @@ pub(super) struct CatalogTransport {
     /// Where it may have published it.
     namespaces: Vec<String>,
     instead: Option<Url>,
-    /// The cache of whole catalogs; without it each package is requested.
-    pub(super) whole: Option<Whole>,
+    /// Whole catalogs by address; without them each package is requested.
+    pub(super) whole: Option<Arc<Kept<Arc<Shelf>>>>,
     cache: Option<Cache>,
 }
 
@@ -63,23 +64,24 @@ struct Place {
     digest: Option<String>,
 }
 
-/// Whole catalogs: whoever shares them reads each content once.
-#[derive(Clone, Default)]
-pub(crate) struct Whole(Arc<Mutex<Kept>>);
+/// What was read of images, by name: each content once, until the image of the name is another one.
+#[derive(Default)]
+pub(crate) struct Kept<T>(Mutex<BTreeMap<String, (String, Arc<OnceCell<T>>)>>);
 
-/// Catalogs by address, each with the image it is of, and its content as soon as that is read.
-type Kept = BTreeMap<String, (String, Arc<OnceCell<Arc<Shelf>>>)>;
+impl<T> Kept<T> {
+    /// Returns the place for what is read of an image.
+    pub(crate) async fn place(&self, name: &str, image: &str) -> Arc<OnceCell<T>> {
+        let mut kept = self.0.lock().await;
+        let (of, place) = kept.entry(name.to_owned()).or_default();
+        if of != image {
+            (*of, *place) = (image.to_owned(), Arc::default());
+        }
+        Arc::clone(place)
+    }
+}
 
 /// The blobs of a catalog by package.
-type Shelf = BTreeMap<String, Vec<Meta>>;
-
-/// A Service of the cluster, and the URL path on it.
-struct Service {
-    namespace: String,
-    /// Scheme, name and port in the form the API server's proxy takes.
-    reference: String,
-    path: String,
-}
+pub(super) type Shelf = BTreeMap<String, Vec<Meta>>;
 
 impl CatalogTransport {
     pub(super) fn new(
@@ -121,17 +123,10 @@ impl CatalogTransport {
     /// Returns the whole catalog, if whole catalogs are to be read: as it was kept, or read anew
     /// where its status says that it changed.
     async fn shelf(&self, catalog: &ClusterCatalog) -> anyhow::Result<Option<Arc<Shelf>>> {
-        let Some(Whole(kept)) = &self.whole else { return Ok(None) };
+        let Some(kept) = &self.whole else { return Ok(None) };
         let place = self.place(catalog)?;
         let image = catalog.resolved_reference().unwrap_or_default();
-        let cell = {
-            let mut kept = kept.lock().await;
-            let (of, cell) = kept.entry(place.base.to_string()).or_default();
-            if of != image {
-                (*of, *cell) = (image.to_owned(), Arc::default());
-            }
-            Arc::clone(cell)
-        };
+        let shelf = kept.place(place.base.as_str(), image).await;
         let read = || async {
             let mut read = Shelf::new();
             for meta in parse(&self.all(&place).await?)? {
@@ -139,7 +134,7 @@ impl CatalogTransport {
             }
             anyhow::Ok(Arc::new(read))
         };
-        Ok(Some(Arc::clone(cell.get_or_try_init(read).await?)))
+        Ok(Some(Arc::clone(shelf.get_or_try_init(read).await?)))
     }
 
     /// Returns the head of every package of the server.
@@ -234,8 +229,8 @@ impl CatalogTransport {
         transfer: &Transfer,
     ) -> anyhow::Result<(StatusCode, Option<String>, String)> {
         let tag = |headers: &HeaderMap| Some(headers.get(ETAG)?.to_str().ok()?.to_owned());
-        if let Some(service) = Service::of(&url).filter(|_| self.instead.is_none()) {
-            let request = http::Request::get(service.proxy_path()).body(Body::empty())?;
+        if let Some(path) = proxy_path(&url).filter(|_| self.instead.is_none()) {
+            let request = http::Request::get(path).body(Body::empty())?;
             let response = self.client.send(request).await.context("error performing request")?;
             let (status, etag) = (response.status(), tag(response.headers()));
             let text = catalogs::read(Answer::new(response.into_body()), transfer).await?;
@@ -277,32 +272,16 @@ impl CatalogTransport {
     }
 }
 
-impl Service {
-    /// Returns the path at which the API server passes a request on to it.
-    fn proxy_path(&self) -> String {
-        let Self { namespace, reference, path } = self;
-        format!("/api/v1/namespaces/{namespace}/services/{reference}/proxy{path}")
-    }
-
-    /// Returns the Service that a URL names: `<name>.<namespace>.svc`, with or without the domain
-    /// of the cluster.
-    fn of(url: &Url) -> Option<Self> {
-        let mut labels = url.host_str()?.split('.');
-        let (name, namespace, svc) = (labels.next()?, labels.next()?, labels.next()?);
-        if svc != "svc" {
-            return None;
-        }
-        let path = match url.query() {
-            Some(query) => format!("{}?{query}", url.path()),
-            None => url.path().to_owned(),
-        };
-        let port = url.port_or_known_default()?;
-        Some(Self {
-            namespace: namespace.to_owned(),
-            reference: format!("{}:{name}:{port}", url.scheme()),
-            path,
-        })
-    }
+/// Returns the path at which the API server passes a request on to the Service that a URL names:
+/// `<name>.<namespace>.svc`, with or without the domain of the cluster.
+fn proxy_path(url: &Url) -> Option<String> {
+    let mut labels = url.host_str()?.split('.');
+    let (name, namespace) = (labels.next()?, labels.next()?);
+    labels.next().filter(|label| *label == "svc")?;
+    let (scheme, port, path) = (url.scheme(), url.port_or_known_default()?, url.path());
+    let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
+    let service = format!("/api/v1/namespaces/{namespace}/services/{scheme}:{name}:{port}");
+    Some(format!("{service}/proxy{path}{query}"))
 }
 
 /// Asks the server of a catalog, by way of the API server, whether it answers; nothing where its
@@ -312,8 +291,8 @@ pub(crate) async fn answers(
     catalog: &ClusterCatalog,
 ) -> Option<Result<(), String>> {
     let urls = catalog.status.as_ref()?.urls.as_ref()?;
-    let service = Service::of(&below(&Url::parse(&urls.base).ok()?, "all"))?;
-    let request = http::Request::head(service.proxy_path()).body(Body::empty()).ok()?;
+    let path = proxy_path(&below(&Url::parse(&urls.base).ok()?, "all"))?;
+    let request = http::Request::head(path).body(Body::empty()).ok()?;
     match client.send(request).await {
         Err(error) => Some(Err(failure(&error))),
         Ok(response) if response.status() == StatusCode::FORBIDDEN => None,
@@ -371,8 +350,7 @@ mod tests {
     fn services_are_reached_through_the_api_server() {
         type Case = (String, Option<String>);
         for (name, (url, want)) in cases::<Case>("services_are_reached_through_the_api_server") {
-            let found = Service::of(&url.parse().unwrap());
-            assert_eq!(found.as_ref().map(Service::proxy_path), want, "{name}");
+            assert_eq!(proxy_path(&url.parse().unwrap()), want, "{name}");
         }
     }
 

@@ -23,7 +23,7 @@ use olm_core::explain::explain;
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Resolution,
+    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Request, Resolution,
     UpdatePolicy,
 };
 use olm_core::revision::{self, Phase};
@@ -35,7 +35,7 @@ use tokio::sync::OnceCell;
 use tower::util::{MapErrLayer, MapRequestLayer};
 
 use content::CatalogTransport;
-pub(crate) use content::{CatalogAccess, Whole, answers, heads};
+pub(crate) use content::{CatalogAccess, Kept, answers, heads};
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
@@ -119,12 +119,18 @@ impl ExtensionSnapshot {
         self.question.resolve(catalogs, &environment, &self.options)
     }
 
+    /// Returns the request that decides, and what of the cluster it depends on.
+    pub(crate) fn asked(&self, catalogs: &[Catalog<'_>]) -> (Request, Environment) {
+        let environment = self.question.environment(catalogs, &self.options, &self.environment);
+        let request = self.question.deciding_request(catalogs, &environment, &self.options);
+        (request, environment)
+    }
+
     /// Says what stands in the way of an answer, if its error does not.
     pub(crate) fn obstacle(&self) -> Option<String> {
-        let (catalogs, question, options) = (self.catalogs(), &self.question, &self.options);
-        let environment = question.environment(&catalogs, options, &self.environment);
-        let request = question.deciding_request(&catalogs, &environment, options);
-        let report = explain(&request, &catalogs, &environment, options, None);
+        let catalogs = self.catalogs();
+        let (request, environment) = self.asked(&catalogs);
+        let report = explain(&request, &catalogs, &environment, &self.options, None);
         // That no catalog has the package is what the error says.
         let headline = report.headline().filter(|it| it.code != Reason::PackageNotInCatalog);
         headline.map(|headline| headline.text)
@@ -132,26 +138,36 @@ impl ExtensionSnapshot {
 }
 
 impl Cluster {
-    /// Reads through a client; what was read through it before is forgotten.
+    /// Reads through a client.
     pub(crate) fn over(
         client: Client,
         access: &CatalogAccess,
         settings: &SettingsFlags,
     ) -> anyhow::Result<Self> {
-        Ok(Self {
-            transport: CatalogTransport::new(client.clone(), access, settings)?,
+        let transport = CatalogTransport::new(client.clone(), access, settings)?;
+        Ok(Self::with(client, transport, settings.clone()))
+    }
+
+    fn with(client: Client, transport: CatalogTransport, flags: SettingsFlags) -> Self {
+        Self {
             client,
-            flags: settings.clone(),
+            transport,
+            flags,
             settings: OnceCell::new(),
             catalogs: OnceCell::new(),
             state: OnceCell::new(),
             providers: OnceCell::new(),
-        })
+        }
     }
 
-    /// Reads whole catalogs instead of packages, and keeps them here.
-    pub(crate) fn keeping(mut self, whole: Whole) -> Self {
-        self.transport.whole = Some(whole);
+    /// Returns the same cluster with nothing read yet but whole catalogs that are kept.
+    pub(crate) fn anew(&self) -> Self {
+        Self::with(self.client.clone(), self.transport.clone(), self.flags.clone())
+    }
+
+    /// Reads whole catalogs instead of packages, and keeps them.
+    pub(crate) fn keeping(mut self) -> Self {
+        self.transport.whole = Some(Arc::default());
         self
     }
 
@@ -673,7 +689,7 @@ mod tests {
         let (cluster, asked) = cluster();
         match ask {
             Ask::Packages => drop(cluster.packages().await),
-            Ask::Whole => drop(cluster.keeping(Whole::default()).packages().await),
+            Ask::Whole => drop(cluster.keeping().packages().await),
             Ask::Blobs => drop(cluster.blobs("a", "p").await),
             Ask::State => drop(cluster.state().await),
         }

@@ -1,14 +1,18 @@
 //! `kubectl olm graph`: the update graph of a package, of catalogs named on the command line or of
 //! those of a cluster.
 
-use olm_core::resolve::{Catalog, CatalogError, Environment, Options, Request};
+use std::sync::Arc;
+
+use olm_core::extension::Policy;
+use olm_core::resolve::{Catalog, CatalogError};
 use olm_core::selector::Selector;
 
 use crate::commands::prelude::*;
 use crate::environment::Installed;
 use crate::graph::{self, Graph};
+use crate::offers::{Named, Offers};
 use crate::output::drawn;
-use crate::target::{filter, meant_of, or_near};
+use crate::target::{filter, or_like, or_near};
 
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
@@ -35,13 +39,6 @@ pub(crate) struct GraphArgs {
     output: Format,
 }
 
-/// The request that the highlighted path follows.
-struct Asked {
-    request: Request,
-    environment: Environment,
-    options: Options,
-}
-
 /// Draws the graph.
 pub(crate) async fn run(args: GraphArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let graph = match Target::of_extension(&args.name, args.lookup.is_offline()) {
@@ -62,24 +59,25 @@ pub(crate) async fn run(args: GraphArgs, global: &Global, out: &mut dyn Write) -
 
 /// Makes the graph of a package from the named catalogs.
 async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<Graph> {
-    let catalogs = args.lookup.read().await?;
-    let given = args.lookup.catalogs.iter();
-    let given: Vec<_> = given.map(|flag| catalogs.given(flag)).collect::<Result<_, _>>()?;
-    let request = Request {
-        filter: CatalogFilter { channels: args.channels.clone(), ..filter },
-        installed: args.installed.clone().map(Into::into),
-        ..Request::default()
-    };
-    let options = args.lookup.on.settings.offline()?.resolution();
-    let asked = Asked { request, environment: Environment::default(), options };
-    draw(args, &asked, &given)
+    let settings = args.lookup.on.settings.offline()?;
+    let named = args.lookup.named().await?;
+    if let Some(why) = named.iter().find_map(Named::unread) {
+        bail!("{why}");
+    }
+    let (package, offers) = (filter.package_name.clone(), Offers::Named(Arc::new(named)));
+    let mut snapshot = offers.offered(filter).await?;
+    let question = &mut snapshot.question;
+    question.policy = Policy::of(&BTreeMap::new(), settings.defaults())?;
+    question.installed = args.installed.clone().map(|it| it.into_record(&package));
+    snapshot.options = question.options(settings.resolution());
+    or_like(draw(args, snapshot), &package, &offers).await
 }
 
 /// Makes the graph of the package that an extension of the cluster requests, or of one that a new
 /// extension would.
 async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow::Result<Graph> {
     let cluster = args.lookup.on.connect(global).await?;
-    let (mut snapshot, is_word) = match &target {
+    let (snapshot, is_word) = match &target {
         Target::Package(wanted) => (cluster.offers(filter(wanted)).await?, false),
         Target::Word(word) if cluster.find_extension(word).await?.is_none() => {
             (cluster.offers(filter(word)).await?, true)
@@ -88,41 +86,28 @@ async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow
             (cluster.snapshot(name).await?, false)
         }
     };
-    if !args.channels.is_empty() {
-        let filter = &mut snapshot.question.filter;
-        filter.channels.clone_from(&args.channels);
-    }
-    let catalogs = snapshot.catalogs();
-    let drawn = draw(args, &Asked::of(&snapshot, &catalogs), &catalogs);
-    or_near(drawn, (&snapshot.question.filter.package_name, is_word), &cluster).await
+    let package = snapshot.question.filter.package_name.clone();
+    or_near(draw(args, snapshot), (&package, is_word), &cluster).await
 }
 
 /// Makes the graph of a package as one catalog has it.
 pub(crate) fn of_catalog(snapshot: &ExtensionSnapshot, name: &str) -> anyhow::Result<Graph> {
     let catalogs = snapshot.catalogs();
-    let Asked { request, environment, options } = Asked::of(snapshot, &catalogs);
+    let (request, environment) = snapshot.asked(&catalogs);
     let catalog = catalogs.iter().find(|catalog| catalog.name == name);
     let catalog = catalog.with_context(|| format!("there is no catalog {name:?}"))?;
-    let options = graph::Options { resolve: options, ..graph::Options::default() };
+    let options = graph::Options { resolve: snapshot.options, ..graph::Options::default() };
     Graph::new(&request, catalog, &environment, options)
-}
-
-impl Asked {
-    fn of(snapshot: &ExtensionSnapshot, catalogs: &[Catalog<'_>]) -> Self {
-        let (question, options) = (&snapshot.question, snapshot.options);
-        let environment = question.environment(catalogs, &options, &snapshot.environment);
-        Self {
-            request: question.deciding_request(catalogs, &environment, &options),
-            environment,
-            options,
-        }
-    }
 }
 
 /// Makes the graph from the catalog of the highest priority that has the package, and says so if
 /// others have it too.
-fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Result<Graph> {
-    let Asked { request, environment, options } = asked;
+fn draw(args: &GraphArgs, mut snapshot: ExtensionSnapshot) -> anyhow::Result<Graph> {
+    if !args.channels.is_empty() {
+        snapshot.question.filter.channels.clone_from(&args.channels);
+    }
+    let catalogs = snapshot.catalogs();
+    let (request, environment) = snapshot.asked(&catalogs);
     let package = &request.filter.package_name;
     let selector = Selector::new(request.filter.selector.as_ref())?;
     let has_package = |catalog: &&Catalog<'_>| {
@@ -140,9 +125,7 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
             Some(format!("; {problem}"))
         });
         let problems: String = problems.collect();
-        let text = format!("no catalog has package {package:?}{problems}");
-        let hint = meant_of(package, catalogs);
-        return Err(Failure { text, hint, outcome: Outcome::Failed }.into());
+        bail!("no catalog has package {package:?}{problems}");
     };
     if !others.is_empty() {
         let others: Vec<_> = others.iter().map(|catalog| catalog.name).collect();
@@ -150,6 +133,6 @@ fn draw(args: &GraphArgs, asked: &Asked, catalogs: &[Catalog<'_>]) -> anyhow::Re
         output::notice(&format!("note: drawn from catalog {drawn}; also in {others}"));
     }
     let all = args.all || matches!(args.output, Format::Json | Format::Yaml);
-    let options = graph::Options { resolve: *options, classic: args.classic, all };
-    Graph::new(request, catalog, environment, options)
+    let options = graph::Options { resolve: snapshot.options, classic: args.classic, all };
+    Graph::new(&request, catalog, &environment, options)
 }

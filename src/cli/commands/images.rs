@@ -11,7 +11,7 @@ use olm_image::reference::pinned;
 use olm_image::registries::cluster::{KINDS, configuration};
 use olm_image::registry::RequestError;
 
-use crate::catalogs::Catalogs;
+use crate::catalogs::named_files;
 use crate::commands::catalog::lint::{missing, named_images};
 use crate::commands::prelude::*;
 use crate::puller::{config, puller_with};
@@ -69,9 +69,9 @@ type Images = BTreeMap<String, BTreeSet<String>>;
 async fn named(args: &ImagesArgs, global: &Global) -> anyhow::Result<Images> {
     let mut images = Images::new();
     if args.targets.is_empty() {
-        let mut catalogs = Catalogs::new(args.lookup.on.access.catalog_ca.clone());
+        let authorities = args.lookup.on.access.catalog_ca.as_deref();
         for catalog in &args.lookup.catalogs {
-            for (image, first) in named_images(&catalogs.files(&catalog.place).await?)? {
+            for (image, first) in named_images(&named_files(&catalog.place, authorities).await?)? {
                 images.entry(image).or_default().insert(first.name);
             }
         }

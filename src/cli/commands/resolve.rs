@@ -3,14 +3,17 @@
 //! There is no update policy here, and the state of the cluster is only what the flags give:
 //! requirements beyond that are listed and exclude nothing.
 
+use std::sync::Arc;
+
 use olm_api::UpgradeConstraintPolicy;
-use olm_core::catalog::Bundle;
+use olm_core::catalog::{Bundle, Content};
+use olm_core::extension::KnownCatalog;
 use olm_core::resolve::{
     self, Catalog, Dependencies, Environment, Options, Reason, Resolution, Selected,
     Unavailability, UpdatePolicy,
 };
 
-use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, Catalogs};
+use crate::catalogs::{CATALOG_SYNTAX, CatalogFlag, named_metas};
 use crate::commands::prelude::*;
 use crate::environment::{EnvironmentFlags, Installed, resolving};
 use crate::requests::answer_lines;
@@ -80,24 +83,28 @@ struct Request {
     installed: Option<Installed>,
 }
 
+/// Catalogs by their places, each read once, or why it could not be.
+type Contents = BTreeMap<String, Result<Arc<Content>, String>>;
+
 /// Answers one request, or many.
 pub(crate) async fn run(args: ResolveArgs, out: &mut dyn Write) -> Ended {
-    let mut catalogs = Catalogs::new(args.catalog_ca.clone());
+    let (mut contents, authorities) = (Contents::new(), args.catalog_ca.clone());
     let environment = args.environment.read()?;
     if let Some(source) = &args.requests {
         if args.environment.bundle().is_some() {
             return usage("--installed NAME@VERSION cannot be used with --requests");
         }
         let answer = async |request: Request| {
-            request.load(&mut catalogs).await;
-            request.answer(&request.resolve(&request.catalogs(&catalogs), &environment))
+            let known = request.catalogs(&mut contents, authorities.as_deref()).await;
+            let given: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
+            request.answer(&request.resolve(&given, &environment))
         };
         return answer_lines(source, out, answer).await;
     }
     let format = args.output;
     let request = Request::from(args);
-    request.load(&mut catalogs).await;
-    let given = request.catalogs(&catalogs);
+    let known = request.catalogs(&mut contents, authorities.as_deref()).await;
+    let given: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
     let resolution = request.resolve(&given, &environment);
     tell(&resolution);
     match format {
@@ -134,18 +141,23 @@ impl From<ResolveArgs> for Request {
 }
 
 impl Request {
-    async fn load(&self, catalogs: &mut Catalogs) {
-        for catalog in &self.catalogs {
-            catalogs.load(&catalog.dir).await;
+    /// Reads the catalogs that were not read yet; an unreadable one is a failed download.
+    async fn catalogs(
+        &self,
+        contents: &mut Contents,
+        authorities: Option<&Path>,
+    ) -> Vec<KnownCatalog> {
+        let mut known = Vec::new();
+        for CatalogPlace { name, dir, priority } in &self.catalogs {
+            if !contents.contains_key(dir) {
+                let metas = named_metas(dir, authorities).await;
+                let content = metas.map(|metas| Arc::new(Content::from_blobs(&metas)));
+                contents.insert(dir.clone(), content.map_err(|error| one_line(&error)));
+            }
+            let content = contents[dir].clone();
+            known.push(KnownCatalog::named(name, priority.unwrap_or(0), content));
         }
-    }
-
-    /// Returns the catalogs as resolution takes them; an unreadable one is a failed download.
-    fn catalogs<'a>(&'a self, catalogs: &'a Catalogs) -> Vec<Catalog<'a>> {
-        let catalog = |place: &'a CatalogPlace| {
-            catalogs.catalog(&place.name, &place.dir, place.priority.unwrap_or(0))
-        };
-        self.catalogs.iter().map(catalog).collect()
+        known
     }
 
     fn resolve<'a>(

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use olm_core::catalog::Summary;
 use olm_core::selector::Selector;
 
-use crate::cluster::{Whole, few, only, refuse_absent};
+use crate::cluster::{few, only, refuse_absent};
 use crate::commands::install::selector;
 use crate::commands::prelude::*;
 use crate::document::{Deprecated, Package};
@@ -66,9 +66,7 @@ pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) 
     let of_kinds = args.terms.iter().any(|term| term.starts_with(KIND));
     let whole = args.installable || args.versions || args.channels || of_kinds;
     let offers = match args.lookup.offers(global).await? {
-        Offers::Cluster(cluster) if whole => {
-            Offers::Cluster(Box::new(cluster.keeping(Whole::default())))
-        }
+        Offers::Cluster(cluster) if whole => Offers::Cluster(Box::new(cluster.keeping())),
         offers => offers,
     };
     let wanted = Selector::new(args.catalog.as_ref());

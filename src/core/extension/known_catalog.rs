@@ -40,11 +40,11 @@ impl KnownCatalog {
     }
 
     /// Returns a catalog that no cluster has, with its content or why there is none.
-    pub fn named(name: &str, priority: i32, content: Result<Content, String>) -> Self {
+    pub fn named(name: &str, priority: i32, content: Result<Arc<Content>, String>) -> Self {
         let labels = [(label::METADATA_NAME.to_owned(), name.to_owned())].into();
         let (name, problem) = (name.to_owned(), None);
         let found = Self { name, labels, priority, enabled: true, problem, content: None };
-        found.with(content.map(Arc::new).map_err(CatalogProblem::FetchFailed))
+        found.with(content.map_err(CatalogProblem::FetchFailed))
     }
 
     /// Returns it with content, or with what is wrong with that. What its status says goes first, unless

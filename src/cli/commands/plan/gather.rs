@@ -470,7 +470,7 @@ mod tests {
             });
             let snapshot = ExtensionSnapshot {
                 question,
-                catalogs: vec![KnownCatalog::named("c", 0, Ok(content.clone()))],
+                catalogs: vec![KnownCatalog::named("c", 0, Ok(content.clone().into()))],
                 environment: Environment::default(),
                 options: Options { updates: UpdatePolicy::Any, ..Options::default() },
             };

@@ -10,13 +10,14 @@ use olm_api::UpgradeConstraintPolicy;
 use olm_api::conditions::Reason;
 use olm_core::error::shell_word;
 use olm_core::explain::{Headline, Report, explain};
-use olm_core::extension::{self, Question, said};
+use olm_core::extension::{self, KnownCatalog, Question, said};
 use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
 use olm_core::status::{Note, Said};
 
 use crate::commands::plan;
 use crate::commands::prelude::*;
 use crate::environment::{EnvironmentFlags, resolving};
+use crate::offers::Named;
 use crate::target::{HIGHEST, about_range, filter, meant};
 use crate::verb::{self, words};
 
@@ -97,14 +98,13 @@ pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write)
     if words.next().is_some() {
         return usage("with --package and with -f only a VERSION may follow");
     }
-    let (catalogs, flags) = (args.lookup.read().await?, &args.lookup.catalogs);
-    let given = flags.iter();
-    let given = given.map(|flag| catalogs.catalog(&flag.name, &flag.place, flag.priority));
-    let given: Vec<_> = given.collect();
-    if given.iter().all(|catalog| catalog.content.is_none()) {
+    let named = args.lookup.named().await?;
+    if named.iter().all(|catalog| catalog.unread().is_some()) {
         // There is nothing to explain.
-        flags.iter().try_for_each(|flag| catalogs.given(flag).map(drop))?;
+        bail!("{}", named.iter().find_map(Named::unread).unwrap_or_default());
     }
+    let known: Vec<_> = named.iter().map(Named::known).collect();
+    let given: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
     inquiry.answer(&args, &given, out)
 }
 
