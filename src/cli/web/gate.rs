@@ -14,8 +14,6 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
-use super::Site;
-
 /// The lifetime of the opening code.
 const OPENING: Duration = Duration::from_secs(30);
 
@@ -101,8 +99,8 @@ impl Gate {
 }
 
 /// Lets a request in, or refuses it; every answer gets the headers that it does not have already.
-pub(super) async fn guard(State(site): State<Arc<Site>>, request: Request, next: Next) -> Response {
-    let mut response = match site.gate.refusal(&request) {
+pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    let mut response = match gate.refusal(&request) {
         Some(refusal) => refusal,
         None => next.run(request).await,
     };

@@ -15,8 +15,15 @@ const CONNECTIONS: usize = 64;
 /// The time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// Serves pages for ever.
-pub(super) async fn serve(listener: TcpListener, pages: Router) -> std::io::Result<()> {
+/// Serves pages until the program is interrupted.
+pub(crate) async fn serve(listener: TcpListener, pages: Router) -> std::io::Result<()> {
+    tokio::select! {
+        served = accept(listener, pages) => served,
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+    }
+}
+
+async fn accept(listener: TcpListener, pages: Router) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let room = Arc::new(Semaphore::new(CONNECTIONS));

@@ -11,20 +11,20 @@ use crate::offers::Listed;
 /// The document of `catalog list`.
 #[derive(Template, Deserialize)]
 #[template(path = "catalogs.html")]
-pub(in crate::web) struct Catalogs {
+pub(crate) struct Catalogs {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     catalogs: Vec<Listed>,
 }
 
 /// The document of `catalog lint`.
 #[derive(Template, Deserialize)]
 #[template(path = "catalog.html")]
-pub(in crate::web) struct Findings {
+pub(crate) struct Findings {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     #[serde(skip)]
-    pub(in crate::web) name: String,
+    pub(crate) name: String,
     #[serde(rename = "findings")]
     list: Vec<Finding>,
     counts: Counts,

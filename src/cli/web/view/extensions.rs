@@ -11,9 +11,9 @@ use crate::document::{ExtensionRow, Happened, Ready, RevisionRow, Tree, Unknown}
 /// The document of `status`.
 #[derive(Template, Deserialize)]
 #[template(path = "installed.html")]
-pub(in crate::web) struct Installed {
+pub(crate) struct Installed {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     extensions: Vec<ExtensionRow>,
 }
 
@@ -50,9 +50,9 @@ impl Ready {
 /// its account and the extension itself as YAML.
 #[derive(Template, Deserialize)]
 #[template(path = "extension.html")]
-pub(in crate::web) struct ExtensionPage {
+pub(crate) struct ExtensionPage {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     status: ExtensionRow,
     why: Option<Why>,
     #[serde(default)]
@@ -143,11 +143,11 @@ struct Hint {
 /// Another view of an extension, or what is not known of it.
 #[derive(Template, Deserialize)]
 #[template(path = "part.html")]
-pub(in crate::web) struct PartPage {
+pub(crate) struct PartPage {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     #[serde(skip)]
-    pub(in crate::web) part: &'static str,
+    pub(crate) part: &'static str,
     name: String,
     plan: Option<PlanFile>,
     tree: Option<Tree>,
@@ -159,7 +159,7 @@ pub(in crate::web) struct PartPage {
 /// The document of `plan`, and the same in words.
 #[derive(Template, Deserialize)]
 #[template(path = "plan.html")]
-pub(in crate::web) struct PlanFile {
+pub(crate) struct PlanFile {
     plan: Plan,
     headline: String,
     rows: Vec<(String, Vec<String>)>,
@@ -167,7 +167,7 @@ pub(in crate::web) struct PlanFile {
 }
 
 impl PlanFile {
-    pub(in crate::web) fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("{}: plan", self.plan.extension)
     }
 }

@@ -5,7 +5,7 @@ mod extensions;
 mod packages;
 mod shell;
 
-pub(super) use catalogs::{Catalogs, Findings};
-pub(super) use extensions::{ExtensionPage, Installed, PartPage, PlanFile};
-pub(super) use packages::{PackagePage, Packages, Wanted};
-pub(super) use shell::{Failure, Shell};
+pub(crate) use catalogs::{Catalogs, Findings};
+pub(crate) use extensions::{ExtensionPage, Installed, PartPage, PlanFile};
+pub(crate) use packages::{PackagePage, Packages, Wanted};
+pub(crate) use shell::{Failure, Shell};

@@ -16,11 +16,11 @@ use crate::graph::segment;
 /// The document of `search`, and what was asked.
 #[derive(Template, Deserialize)]
 #[template(path = "packages.html")]
-pub(in crate::web) struct Packages {
+pub(crate) struct Packages {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     #[serde(skip)]
-    pub(in crate::web) wanted: Wanted,
+    pub(crate) wanted: Wanted,
     #[serde(rename = "packages")]
     found: Vec<Package>,
     /// The catalogs that were searched.
@@ -33,19 +33,19 @@ const PAGE: usize = 60;
 
 /// The filter of packages.
 #[derive(Default)]
-pub(in crate::web) struct Wanted {
-    pub(in crate::web) q: String,
+pub(crate) struct Wanted {
+    pub(crate) q: String,
     /// The only catalog and category; empty for all.
     catalog: String,
     category: String,
-    pub(in crate::web) installable: bool,
+    pub(crate) installable: bool,
     hide_deprecated: bool,
     /// Which page of the list, from 0 on.
     page: usize,
 }
 
 impl Wanted {
-    pub(in crate::web) fn of(words: &BTreeMap<String, String>) -> Self {
+    pub(crate) fn of(words: &BTreeMap<String, String>) -> Self {
         let word = |name| words.get(name).cloned().unwrap_or_default();
         Self {
             q: word("q"),
@@ -58,7 +58,7 @@ impl Wanted {
     }
 
     /// Writes it as the query of an address.
-    pub(in crate::web) fn query(&self) -> String {
+    pub(crate) fn query(&self) -> String {
         self.of_page(self.page)
     }
 
@@ -147,13 +147,9 @@ impl Package {
     fn title(&self) -> &str {
         self.display_name.as_ref().unwrap_or(&self.name)
     }
-
-    /// Returns the replacement for an icon.
-    fn letter(&self) -> char {
-        letter(self.title())
-    }
 }
 
+/// Returns the replacement for an icon.
 fn letter(title: &str) -> char {
     let first = title.chars().find(|it| it.is_alphanumeric());
     first.map_or('·', |it| it.to_uppercase().next().unwrap_or(it))
@@ -162,9 +158,9 @@ fn letter(title: &str) -> char {
 /// A package of a catalog: the documents of `show --no-pull` and `graph`.
 #[derive(Template, Deserialize)]
 #[template(path = "package.html")]
-pub(in crate::web) struct PackagePage {
+pub(crate) struct PackagePage {
     #[serde(skip)]
-    pub(in crate::web) shell: Shell,
+    pub(crate) shell: Shell,
     package: Offered,
     #[serde(default)]
     icon: Option<String>,
@@ -204,10 +200,6 @@ impl Deref for Offered {
 impl Offered {
     fn title(&self) -> &str {
         self.display_name.as_ref().unwrap_or(&self.package)
-    }
-
-    fn letter(&self) -> char {
-        letter(self.title())
     }
 
     /// Returns the bundle that the default channel leads to, else the highest.
@@ -269,7 +261,7 @@ impl PackagePage {
     }
 
     /// Turns to one of the bundles.
-    pub(in crate::web) fn bundle(self, name: &str) -> Option<BundlePage> {
+    pub(crate) fn bundle(self, name: &str) -> Option<BundlePage> {
         let at = self.package.bundles.iter().position(|it| it.name == name)?;
         let version = self.package.bundles[at].version.as_deref();
         let install = version.filter(|_| self.installed_as.is_empty());
@@ -281,8 +273,8 @@ impl PackagePage {
 
 #[derive(Template)]
 #[template(path = "bundle.html")]
-pub(in crate::web) struct BundlePage {
-    pub(in crate::web) shell: Shell,
+pub(crate) struct BundlePage {
+    pub(crate) shell: Shell,
     package: Offered,
     at: usize,
     install: Option<String>,

@@ -1,6 +1,6 @@
 //! The addresses below the secret, and which document and view each shows.
 
-use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use askama::Template;
@@ -11,23 +11,23 @@ use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::routing::{MethodRouter, get};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
-use serde::de::DeserializeOwned;
 
-use super::view::{self, Shell};
-use super::{Ask, Part, Site, clean, gate};
-use crate::output::one_line;
+use super::{Part, Site};
+use crate::commands::prelude::*;
+use crate::web::view::{self, Shell};
+use crate::web::{self, guard};
 
 /// Seconds between two readings of a page that is watched.
 const WATCH: &str = "10";
 /// The content security policy of icons: nothing but their own styles.
 const ICON_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
-const FAVICON: &str = include_str!("favicon.svg");
+const FAVICON: &str = include_str!("../../web/favicon.svg");
 
 type Words = Query<BTreeMap<String, String>>;
 type Here = State<Arc<Site>>;
 
 /// Returns every page; `guard` stands before all of them.
-pub(super) fn pages(site: Arc<Site>) -> Router {
+pub(super) fn pages(site: Site) -> Router {
     let base = site.gate.base();
     let at = |path: &str| format!("{base}{path}");
     Router::new()
@@ -45,42 +45,42 @@ pub(super) fn pages(site: Arc<Site>) -> Router {
         .route(&at("/style.css"), get(stylesheet))
         .route(&at("/favicon.svg"), get(async || picture(FAVICON)))
         .fallback(nowhere)
-        .layer(from_fn_with_state(Arc::clone(&site), gate::guard))
-        .with_state(site)
+        .layer(from_fn_with_state(Arc::clone(&site.gate), guard))
+        .with_state(Arc::new(site))
 }
 
 async fn installed(State(site): Here, Query(words): Words) -> Response {
     if site.offline {
         return Redirect::to(&format!("{}/packages", site.gate.base())).into_response();
     }
-    let shell = site.shell("installed", &words);
-    site.page(shell, Ask::Installed, |view: &mut view::Installed, shell| view.shell = shell).await
+    let (shell, asked) = (site.shell("installed", &words), site.verbs.installed());
+    let fill = |view: &mut view::Installed, shell| view.shell = shell;
+    site.page(shell, "the list of extensions", asked, fill).await
 }
 
 async fn extension(State(site): Here, Path(name): Path<String>, Query(words): Words) -> Response {
-    let shell = site.shell("installed", &words);
+    let (shell, asked) = (site.shell("installed", &words), site.verbs.extension(&name));
     let fill = |view: &mut view::ExtensionPage, shell| view.shell = shell;
-    site.page(shell, Ask::Extension(name), fill).await
+    site.page(shell, format!("extension {name}"), Box::pin(asked), fill).await
 }
 
 /// Shows one of the views of an extension.
 fn part(part: Part) -> MethodRouter<Arc<Site>> {
     let answer = async move |State(site): Here, Path(name): Path<String>, Query(words): Words| {
-        let shell = site.shell("installed", &words);
-        let fill = |view: &mut view::PartPage, shell| {
-            (view.shell, view.part) = (shell, part.into());
-        };
-        site.page(shell, Ask::Part(part, name), fill).await
+        let (shell, asked) = (site.shell("installed", &words), site.verbs.part(part, &name));
+        let word = part.into();
+        let fill = |view: &mut view::PartPage, shell| (view.shell, view.part) = (shell, word);
+        site.page(shell, format!("{word} of extension {name}"), Box::pin(asked), fill).await
     };
     get(answer)
 }
 
 async fn packages(State(site): Here, Query(words): Words) -> Response {
-    let wanted = view::Wanted::of(&words);
-    let terms = wanted.q.split_whitespace().map(str::to_owned).collect();
-    let installable = wanted.installable;
+    let (shell, wanted) = (site.shell("packages", &words), view::Wanted::of(&words));
+    let terms: Vec<_> = wanted.q.split_whitespace().map(str::to_owned).collect();
+    let asked = site.verbs.packages(&terms, wanted.installable);
     let fill = |view: &mut view::Packages, shell| (view.shell, view.wanted) = (shell, wanted);
-    site.page(site.shell("packages", &words), Ask::Packages { terms, installable }, fill).await
+    site.page(shell, "the list of packages", Box::pin(asked), fill).await
 }
 
 async fn package(
@@ -89,9 +89,11 @@ async fn package(
     Query(words): Words,
 ) -> Response {
     let shell = site.shell("packages", &words);
-    let fill = |view: &mut view::PackagePage, shell| view.shell = shell;
     let channel = words.get("channel").filter(|name| !name.is_empty()).cloned();
-    site.page(shell, Ask::Package { catalog, package, channel }, fill).await
+    let asked = site.verbs.package(&catalog, &package, channel);
+    let fill = |view: &mut view::PackagePage, shell| view.shell = shell;
+    let what = format!("package {package} of catalog {catalog}");
+    site.page(shell, what, Box::pin(asked), fill).await
 }
 
 async fn bundle(
@@ -99,15 +101,17 @@ async fn bundle(
     Path((catalog, package, bundle)): Path<(String, String, String)>,
 ) -> Response {
     let shell = site.shell("packages", &BTreeMap::new());
+    let asked = site.verbs.package(&catalog, &package, None);
     let show = |shell, mut view: view::PackagePage| {
         view.shell = shell;
         view.bundle(&bundle)
     };
-    site.page_within(shell, Ask::Package { catalog, package, channel: None }, show).await
+    let what = format!("package {package} of catalog {catalog}");
+    site.page_within(shell, what, Box::pin(asked), show).await
 }
 
 async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)>) -> Response {
-    match site.documents.icon(&catalog, &package).await {
+    match site.verbs.icon(&catalog, &package).await {
         Some((media_type, bytes)) => {
             let policy = (header::CONTENT_SECURITY_POLICY, ICON_POLICY);
             ([policy, (header::CONTENT_TYPE, media_type)], bytes).into_response()
@@ -118,14 +122,14 @@ async fn icon(State(site): Here, Path((catalog, package)): Path<(String, String)
 
 async fn catalogs(State(site): Here) -> Response {
     let shell = site.shell("catalogs", &BTreeMap::new());
-    site.page(shell, Ask::Catalogs, |view: &mut view::Catalogs, shell| view.shell = shell).await
+    let fill = |view: &mut view::Catalogs, shell| view.shell = shell;
+    site.page(shell, "the list of catalogs", site.verbs.catalogs(), fill).await
 }
 
 async fn findings(State(site): Here, Path(name): Path<String>) -> Response {
     let shell = site.shell("catalogs", &BTreeMap::new());
-    let shown = name.clone();
-    let fill = |view: &mut view::Findings, shell| (view.shell, view.name) = (shell, shown);
-    site.page(shell, Ask::Findings(name), fill).await
+    let fill = |view: &mut view::Findings, shell| (view.shell, view.name) = (shell, name.clone());
+    site.page(shell, format!("catalog {name}"), site.verbs.findings(&name), fill).await
 }
 
 async fn nowhere(State(site): Here) -> Response {
@@ -155,38 +159,36 @@ impl Site {
         }
     }
 
-    /// Asks for a document and shows it; `fill` adds what is not in it.
+    /// Shows a document; `fill` adds what is not in it.
     async fn page<V: DeserializeOwned + Template>(
         &self,
         shell: Shell,
-        ask: Ask,
+        what: impl Display,
+        asked: impl Future<Output = anyhow::Result<Value>>,
         fill: impl FnOnce(&mut V, Shell),
     ) -> Response {
         let show = |shell, mut view| {
             fill(&mut view, shell);
             Some(view)
         };
-        self.page_within(shell, ask, show).await
+        self.page_within(shell, what, asked, show).await
     }
 
-    /// Asks for a document and shows what `show` takes from it; nothing if that is not in it.
+    /// Shows what `show` takes from a document; nothing if that is not in it.
     async fn page_within<V: DeserializeOwned, T: Template>(
         &self,
         shell: Shell,
-        ask: Ask,
+        what: impl Display,
+        asked: impl Future<Output = anyhow::Result<Value>>,
         show: impl FnOnce(Shell, V) -> Option<T>,
     ) -> Response {
-        let (watch, asked) = (shell.watch, ask.to_string());
-        let read = self.documents.answer(ask).await.and_then(|mut document| {
-            clean::document(&mut document);
-            Ok(serde_json::from_value::<Option<V>>(document)?)
-        });
-        let mut page = match read {
+        let watch = shell.watch;
+        let mut page = match asked.await.and_then(web::view_of) {
             Ok(view) => {
                 if let Some(page) = view.and_then(|view| show(shell.clone(), view)) {
                     html(StatusCode::OK, &page)
                 } else {
-                    let text = format!("There is no {asked}, or nothing of that name in it.");
+                    let text = format!("There is no {what}, or nothing of that name in it.");
                     failed(StatusCode::NOT_FOUND, shell, &text)
                 }
             }
@@ -211,25 +213,5 @@ fn html(status: StatusCode, page: &impl Template) -> Response {
         Ok(text) => (status, Html(text)).into_response(),
         // Writing to a String cannot fail.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
-}
-
-/// The description of a request.
-impl std::fmt::Display for Ask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Installed => f.write_str("the list of extensions"),
-            Self::Extension(name) => write!(f, "extension {name}"),
-            Self::Part(part, name) => {
-                let part: &str = part.into();
-                write!(f, "{part} of extension {name}")
-            }
-            Self::Packages { .. } => f.write_str("the list of packages"),
-            Self::Package { catalog, package, .. } => {
-                write!(f, "package {package} of catalog {catalog}")
-            }
-            Self::Catalogs => f.write_str("the list of catalogs"),
-            Self::Findings(name) => write!(f, "catalog {name}"),
-        }
     }
 }

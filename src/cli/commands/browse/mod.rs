@@ -2,25 +2,25 @@
 //!
 //! Every document comes from the verb that prints it; the pages are made in `web`. Source: plugin.md 4.
 
+mod routes;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use olm_api::keys::annotation;
 use olm_core::rbac::Account;
 use olm_core::selector::Selector;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 
 use super::{approve, catalog, graph, history, install, plan, rbac, search, show, status, why};
-use crate::catalogs::{Catalogs, image_files};
-use crate::cluster::{CatalogAccess, Packages, Whole, only};
+use crate::catalogs::image_files;
+use crate::cluster::{Kept, Packages, only};
 use crate::commands::prelude::*;
 use crate::document::Tree;
 use crate::graph::segment;
 use crate::offers::{Named, Offers, icon};
-use crate::web::{self, Ask, Documents, Gate, Icon, Part, Site};
+use crate::web::{Gate, serve};
 
 #[derive(Debug, Args)]
 pub(crate) struct BrowseArgs {
@@ -43,31 +43,21 @@ pub(crate) async fn run(args: BrowseArgs, global: Global, out: &mut dyn Write) -
         return usage("browse listens on loopback only");
     }
     let offline = args.lookup.is_offline();
-    let source = if offline {
-        args.lookup.on.settings.refuse("no --from is given")?;
-        let named = args.lookup.named().await?;
-        Source::Named(Arc::new(named), args.lookup.on.access.catalog_ca)
-    } else {
-        let client = Cluster::client(&global).await?;
-        Source::Cluster(client, args.lookup.on.access, Box::new(args.lookup.on.settings))
+    let offers = match args.lookup.offers(&global).await? {
+        Offers::Cluster(cluster) => Offers::Cluster(Box::new(cluster.keeping())),
+        named @ Offers::Named(_) => named,
     };
-    let verbs = Verbs {
-        source,
-        global,
-        whole: Whole::default(),
-        heads: Mutex::default(),
-        findings: Mutex::default(),
-    };
-    let of = verbs.of();
+    let of = name(&offers, &global);
+    let verbs = Verbs { offers, heads: Mutex::default(), findings: Kept::default() };
     let listener = TcpListener::bind(SocketAddr::new(args.address, args.port))
         .with_context(|| format!("listening on {} port {}", args.address, args.port))?;
-    let gate = Gate::new(listener.local_addr()?)?;
+    let gate = Arc::new(Gate::new(listener.local_addr()?)?);
     writeln!(out, "{}", gate.url())?;
     out.flush()?;
     if args.open {
         open(&gate.opening_url()?);
     }
-    web::serve(listener, Site::new(gate, Arc::new(verbs), (of, offline))).await?;
+    serve(listener, routes::pages(Site { gate, verbs, of, offline })).await?;
     Ok(Outcome::Done)
 }
 
@@ -83,94 +73,68 @@ fn open(url: &str) {
     }
 }
 
-/// The source of the documents.
-enum Source {
-    Cluster(Client, CatalogAccess, Box<SettingsFlags>),
-    /// With the file of CA certificates of their servers.
-    Named(Arc<Vec<Named>>, Option<PathBuf>),
+/// Returns the name of the source: `cluster lab (as admin)`.
+fn name(offers: &Offers, global: &Global) -> String {
+    let Offers::Cluster(_) = offers else { return "catalogs only".to_owned() };
+    let config = global.read_kubeconfig().unwrap_or_default();
+    let context = global.context.clone().or(config.current_context);
+    let found = config.contexts.into_iter().find(|it| Some(&it.name) == context.as_ref());
+    let user = found.and_then(|it| it.context?.user);
+    let user = global.impersonate.clone().or(user);
+    let user = user.map_or_else(String::new, |user| format!(" (as {user})"));
+    format!("cluster {}{user}", context.as_deref().unwrap_or("of this machine"))
 }
 
-/// The verbs behind the pages.
+/// The data of all pages.
+struct Site {
+    gate: Arc<Gate>,
+    verbs: Verbs,
+    /// Whose answers these are.
+    of: String,
+    /// Whether there is no cluster, only catalogs.
+    offline: bool,
+}
+
+/// The verbs behind the pages. Each answers with the document of a page; null if what is asked about is
+/// not there.
 struct Verbs {
-    source: Source,
-    global: Global,
-    /// Whole catalogs of the cluster.
-    whole: Whole,
+    offers: Offers,
     /// The heads of packages as they were read last, for their icons.
     heads: Mutex<Option<Arc<Packages>>>,
-    findings: Mutex<Findings>,
+    /// The documents of what was found in catalogs of the cluster.
+    findings: Kept<Value>,
 }
 
-/// Catalogs of the cluster by name, each with its image and the document of what was found in that.
-type Findings = BTreeMap<String, (String, Arc<OnceCell<Value>>)>;
-
-impl Documents for Verbs {
-    fn answer(&self, ask: Ask) -> BoxFuture<'_, anyhow::Result<Value>> {
-        async move {
-            match ask {
-                Ask::Installed => status::document(&self.cluster()?.extensions().await?).value(),
-                Ask::Extension(name) => Box::pin(self.extension(&name)).await,
-                Ask::Part(part, name) => self.part(part, &name).await,
-                Ask::Packages { terms, installable } => {
-                    let offers = self.offers()?;
-                    self.heads.lock().await.take();
-                    let found =
-                        search::find(&offers, &terms, installable, &Selector::default()).await?;
-                    let found = if installable { found.installable() } else { found };
-                    found.value()
-                }
-                Ask::Package { catalog, package, channel } => {
-                    self.package(&catalog, &package, channel).await
-                }
-                Ask::Catalogs => self.catalogs().await,
-                Ask::Findings(name) => self.findings(&name).await,
-            }
-        }
-        .boxed()
-    }
-
-    fn icon<'a>(&'a self, catalog: &'a str, package: &'a str) -> BoxFuture<'a, Option<Icon>> {
-        async move {
-            let heads = self.heads().await.ok()?;
-            let is_meant = |(from, head): &&(String, Value)| {
-                from == catalog && head["name"].as_str() == Some(package)
-            };
-            icon(&heads.iter().find(is_meant)?.1)
-        }
-        .boxed()
-    }
+/// A part of an extension besides its state.
+#[derive(Debug, Clone, Copy, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+enum Part {
+    /// The output of `plan NAME`.
+    Plan,
+    /// The output of `status NAME -o tree`.
+    Objects,
+    /// The document of `history NAME`.
+    History,
 }
+
+/// An icon: its media type and its bytes.
+type Icon = (&'static str, Vec<u8>);
 
 impl Verbs {
-    /// Returns the name of the source: `cluster lab (as admin)`.
-    fn of(&self) -> String {
-        let Source::Cluster(..) = self.source else { return "catalogs only".to_owned() };
-        let config = self.global.read_kubeconfig().unwrap_or_default();
-        let context = self.global.context.clone().or(config.current_context);
-        let found = config.contexts.into_iter().find(|it| Some(&it.name) == context.as_ref());
-        let user = found.and_then(|it| it.context?.user);
-        let user = self.global.impersonate.clone().or(user);
-        let user = user.map_or_else(String::new, |user| format!(" (as {user})"));
-        format!("cluster {}{user}", context.as_deref().unwrap_or("of this machine"))
-    }
-
-    /// Returns the cluster with nothing read yet but catalogs that are still the same: each page shows
-    /// what is so now.
+    /// Returns the cluster, if there is one.
     fn cluster(&self) -> anyhow::Result<Cluster> {
-        match &self.source {
-            Source::Cluster(client, access, settings) => {
-                let cluster = Cluster::over(client.clone(), access, settings)?;
-                Ok(cluster.keeping(self.whole.clone()))
-            }
-            Source::Named(..) => anyhow::bail!("there is no cluster, only catalogs"),
+        match self.offers.anew() {
+            Offers::Cluster(cluster) => Ok(*cluster),
+            Offers::Named(_) => bail!("there is no cluster, only catalogs"),
         }
     }
 
-    fn offers(&self) -> anyhow::Result<Offers> {
-        match &self.source {
-            Source::Cluster(..) => Ok(Offers::Cluster(Box::new(self.cluster()?))),
-            Source::Named(named, _) => Ok(Offers::Named(Arc::clone(named))),
-        }
+    async fn icon(&self, catalog: &str, package: &str) -> Option<Icon> {
+        let heads = self.heads().await.ok()?;
+        let is_meant = |(from, head): &&(String, Value)| {
+            from == catalog && head["name"].as_str() == Some(package)
+        };
+        icon(&heads.iter().find(is_meant)?.1)
     }
 
     async fn heads(&self) -> anyhow::Result<Arc<Packages>> {
@@ -178,10 +142,17 @@ impl Verbs {
         if let Some(heads) = &*known {
             return Ok(Arc::clone(heads));
         }
-        let (heads, _) = self.offers()?.heads().await?;
+        let (heads, _) = self.offers.anew().heads().await?;
         Ok(Arc::clone(known.insert(Arc::new(heads))))
     }
 
+    /// The document of `status`.
+    async fn installed(&self) -> anyhow::Result<Value> {
+        status::document(&self.cluster()?.extensions().await?).value()
+    }
+
+    /// `{status, why}` of `status NAME` and `why NAME`, with `conditions`, the `strong` rights of its account
+    /// and its `manifest`; `unknown` has what could not be read.
     async fn extension(&self, name: &str) -> anyhow::Result<Value> {
         let cluster = self.cluster()?;
         let Some(extension) = cluster.find_extension(name).await? else { return Ok(Value::Null) };
@@ -216,6 +187,7 @@ impl Verbs {
         Ok(page)
     }
 
+    /// `{name, plan|tree|history}`, or `{name, unknown}`.
     async fn part(&self, part: Part, name: &str) -> anyhow::Result<Value> {
         let cluster = self.cluster()?;
         let Some(extension) = cluster.find_extension(name).await? else { return Ok(Value::Null) };
@@ -235,18 +207,29 @@ impl Verbs {
             Ok(answer) => json!({"name": name, member: answer}),
             Err(error) => {
                 let part: &str = part.into();
-                json!({"name": name, "unknown": [{"what": part, "why": one_line(&error)}]})
+                json!({"name": name, "unknown": [Unknown::new(part, one_line(&error))]})
             }
         })
     }
 
+    /// The document of `search`, for these words, maybe only of what can be installed.
+    async fn packages(&self, terms: &[String], installable: bool) -> anyhow::Result<Value> {
+        let offers = self.offers.anew();
+        self.heads.lock().await.take();
+        let found = search::find(&offers, terms, installable, &Selector::default()).await?;
+        let found = if installable { found.installable() } else { found };
+        found.value()
+    }
+
+    /// A package, maybe as one of its channels has it: `{package, picture, rows}` of `show --no-pull` and
+    /// `graph`, and what `install` would do: `{chosen, refused, manifest}`.
     async fn package(
         &self,
         catalog: &str,
         package: &str,
         channel: Option<String>,
     ) -> anyhow::Result<Value> {
-        let offers = self.offers()?;
+        let offers = self.offers.anew();
         let Some(summary) = offers.summary(catalog, package).await? else { return Ok(Value::Null) };
         let installed_as = search::installed_as(&offers.extensions().await?, package);
         let filter = CatalogFilter {
@@ -303,22 +286,23 @@ impl Verbs {
         Ok(page)
     }
 
+    /// The document of `catalog list`.
     async fn catalogs(&self) -> anyhow::Result<Value> {
-        match &self.source {
-            Source::Cluster(..) => {
-                catalog::list::document(self.cluster()?.all_catalogs().await?).value()
+        match self.offers.anew() {
+            Offers::Cluster(cluster) => {
+                catalog::list::document(cluster.all_catalogs().await?).value()
             }
-            Source::Named(named, _) => {
+            Offers::Named(named) => {
                 let catalogs = named.iter().map(Named::listed).collect();
                 catalog::list::Catalogs { catalogs }.value()
             }
         }
     }
 
+    /// The document of `catalog lint`.
     async fn findings(&self, name: &str) -> anyhow::Result<Value> {
-        match &self.source {
-            Source::Cluster(..) => {
-                let cluster = self.cluster()?;
+        match self.offers.anew() {
+            Offers::Cluster(cluster) => {
                 let mut catalogs = cluster.all_catalogs().await?.iter();
                 let Some(found) = catalogs.find(|it| it.name_any() == name) else {
                     return Ok(Value::Null);
@@ -326,29 +310,19 @@ impl Verbs {
                 let image = found.resolved_reference();
                 self.findings_of(name, image.context("the catalog has not been read yet")?).await
             }
-            Source::Named(named, authorities) => {
-                let Some(found) = named.iter().find(|it| it.flag.name == name) else {
-                    return Ok(Value::Null);
-                };
-                let files = Catalogs::new(authorities.clone()).files(&found.flag.place).await?;
-                catalog::lint::answer(files).await?.value()
-            }
+            Offers::Named(named) => match named.iter().find(|it| it.flag.name == name) {
+                Some(found) => catalog::lint::answer(found.files().await?).await?.value(),
+                None => Ok(Value::Null),
+            },
         }
     }
 
     /// Returns the findings of an image, which is pulled once, also where the browser gives up meanwhile.
     async fn findings_of(&self, catalog: &str, image: &str) -> anyhow::Result<Value> {
-        let cell = {
-            let mut known = self.findings.lock().await;
-            let (of, cell) = known.entry(catalog.to_owned()).or_default();
-            if of != image {
-                (*of, *cell) = (image.to_owned(), Arc::default());
-            }
-            Arc::clone(cell)
-        };
+        let place = self.findings.place(catalog, image).await;
         let image = image.to_owned();
         let read = async move || catalog::lint::answer(image_files(&image).await?).await?.value();
-        tokio::spawn(async move { cell.get_or_try_init(read).await.cloned() }).await?
+        tokio::spawn(async move { place.get_or_try_init(read).await.cloned() }).await?
     }
 }
 
