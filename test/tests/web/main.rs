@@ -35,7 +35,6 @@ async fn walk(browser: &Browser, page: &Page, look: impl AsyncFn(&str)) -> BTree
             continue;
         }
         browser.open(&url).await;
-        settled(browser).await;
         look(&url).await;
         let script = "return [...document.querySelectorAll('a[href]')].map(a => \
                       (a.href.baseVal ? new URL(a.href.baseVal, location) : new URL(a.href)))\
@@ -46,18 +45,6 @@ async fn walk(browser: &Browser, page: &Page, look: impl AsyncFn(&str)) -> BTree
         open.extend(links.filter(|link| link.starts_with(&page.url)));
     }
     seen
-}
-
-/// Waits until a page shows more than that it waits for its answer.
-async fn settled(browser: &Browser) {
-    let script = "return document.readyState === 'complete' && !document.querySelector('main > p[role=status]')";
-    for _ in 0..1200 {
-        if browser.script(script, json!([])).await == json!(true) {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("{} does not come", browser.address().await);
 }
 
 /// Text whose color is too near to that behind it, and elements without a name.
@@ -214,7 +201,6 @@ async fn a_hostile_catalog_does_nothing() {
     paths.extend([package.as_str(), icon.as_str()]);
     for path in paths {
         browser.open(&page.at(path)).await;
-        settled(&browser).await;
         let title = browser.script("return document.title", json!([])).await;
         assert_ne!(title, json!("owned"), "{path}");
         if !path.starts_with("icon") {
@@ -263,7 +249,6 @@ async fn the_keyboard_is_enough_to_search_and_to_read() {
     let browser = Browser::start().await;
     browser.look("light", 1280, 900).await;
     browser.open(&page.url).await;
-    settled(&browser).await;
     tab_to(&browser, "Skip to the content").await;
     browser.press("\u{e007}").await;
     tab_to(&browser, "q").await;
@@ -285,7 +270,7 @@ async fn wait_for(browser: &Browser, part: &str) {
     for _ in 0..200 {
         let ready = browser.script("return document.readyState", json!([])).await;
         if ready == "complete" && browser.address().await.contains(part) {
-            return settled(browser).await;
+            return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -302,8 +287,7 @@ async fn pages_look_as_the_documents_show_them() {
         for scheme in ["light", "dark"] {
             browser.look(scheme, 960, 660).await;
             browser.open(&page.at(path)).await;
-            settled(&browser).await;
-            let seen = browser.screenshot().await;
+                let seen = browser.screenshot().await;
             let file: PathBuf = folder.join(format!("{name}-{scheme}.png"));
             let bytes = BASE64_STANDARD.decode(&seen).expect("base64");
             assert!(bytes.len() <= MAX_PICTURE, "{name}: {} bytes", bytes.len());
