@@ -66,7 +66,10 @@ struct Place {
 
 /// What was read of images, by name: each content once, until the image of the name is another one.
 #[derive(Default)]
-pub(crate) struct Kept<T>(Mutex<BTreeMap<String, (String, Arc<OnceCell<T>>)>>);
+pub(crate) struct Kept<T>(Mutex<BTreeMap<String, OfImage<T>>>);
+
+/// An image, and the place for what is read of it.
+type OfImage<T> = (String, Arc<OnceCell<T>>);
 
 impl<T> Kept<T> {
     /// Returns the place for what is read of an image.
@@ -126,7 +129,7 @@ impl CatalogTransport {
         let Some(kept) = &self.whole else { return Ok(None) };
         let place = self.place(catalog)?;
         let image = catalog.resolved_reference().unwrap_or_default();
-        let shelf = kept.place(place.base.as_str(), image).await;
+        let content = kept.place(place.base.as_str(), image).await;
         let read = || async {
             let mut read = Shelf::new();
             for meta in parse(&self.all(&place).await?)? {
@@ -134,7 +137,7 @@ impl CatalogTransport {
             }
             anyhow::Ok(Arc::new(read))
         };
-        Ok(Some(Arc::clone(shelf.get_or_try_init(read).await?)))
+        Ok(Some(Arc::clone(content.get_or_try_init(read).await?)))
     }
 
     /// Returns the head of every package of the server.

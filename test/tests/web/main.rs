@@ -287,7 +287,7 @@ async fn pages_look_as_the_documents_show_them() {
         for scheme in ["light", "dark"] {
             browser.look(scheme, 960, 660).await;
             browser.open(&page.at(path)).await;
-                let seen = browser.screenshot().await;
+            let seen = browser.screenshot().await;
             let file: PathBuf = folder.join(format!("{name}-{scheme}.png"));
             let bytes = BASE64_STANDARD.decode(&seen).expect("base64");
             assert!(bytes.len() <= MAX_PICTURE, "{name}: {} bytes", bytes.len());
