@@ -27,7 +27,7 @@ pub(crate) const ADD_CATALOG: &str =
     "kubectl olm catalog add operatorhubio quay.io/operatorhubio/catalog:latest --poll 1h";
 
 /// A catalog as the verbs list it.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
     /// Its name.
@@ -102,9 +102,7 @@ impl Named {
             serving: serving.to_owned(),
             image: Some(self.flag.place.clone()),
             priority: self.flag.priority,
-            findings: None,
-            digest: None,
-            last_unpacked: None,
+            ..Listed::default()
         }
     }
 

@@ -45,7 +45,6 @@ impl Graph {
         };
         let scene = Scene {
             package,
-            bundles: package.bundles.iter().map(|it| (it.name.as_str(), it)).collect(),
             request,
             options,
             steps: &steps,
@@ -89,7 +88,6 @@ fn channel_names(package: &PackageIndex, request: &Request) -> anyhow::Result<Ve
 /// The input for nodes and edges.
 struct Scene<'a> {
     package: &'a PackageIndex,
-    bundles: BTreeMap<&'a str, &'a Bundle>,
     request: &'a Request,
     options: Options,
     /// The installed bundle, if any, and the bundles that automatic updates then go through.
@@ -119,8 +117,9 @@ impl<'a> Scene<'a> {
 
     /// Returns a lane for the bundles that are in no channel, if channels make no difference.
     fn stray(&self) -> Option<Lane> {
-        let stray = |name: &&&str| self.package.entries_of(name).next().is_none();
-        let names: BTreeSet<&str> = self.bundles.keys().filter(stray).copied().collect();
+        let names = self.package.bundles.iter().map(|bundle| bundle.name.as_str());
+        let stray = |name: &&str| self.package.entries_of(name).next().is_none();
+        let names: BTreeSet<&str> = names.filter(stray).collect();
         if names.is_empty() || !self.request.filter.channels.is_empty() {
             return None;
         }
@@ -193,7 +192,7 @@ impl<'a> Scene<'a> {
     }
 
     fn node(&self, name: &str) -> Node {
-        let bundle = self.bundles.get(name);
+        let bundle = self.package.bundle(name);
         let step = self.steps.iter().find(|step| step.name == name);
         let version = bundle.and_then(|bundle| self.version(bundle));
         let version = version.or_else(|| step.and_then(|step| step.version.clone()));
@@ -232,7 +231,7 @@ impl<'a> Scene<'a> {
     fn details(&self, name: &str, version: Option<&VersionRelease>) -> Vec<String> {
         let mut details = vec![name.to_owned()];
         details.extend(version.map(|version| format!("version {}", version.recorded())));
-        let bundle = self.bundles.get(name);
+        let bundle = self.package.bundle(name);
         details.extend(bundle.map(|bundle| format!("image {}", bundle.image)));
         let channels: Vec<_> = self.package.entries_of(name).map(|(it, _)| it).collect();
         if !channels.is_empty() {

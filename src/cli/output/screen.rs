@@ -64,7 +64,7 @@ mod tests {
         let text = screened(hostile().as_bytes());
         assert!(text.chars().all(|it| !it.is_control() || matches!(it, '\n' | '\t')), "{text:?}");
         assert!(text.contains("\\u001b[31m\\u009b2J\\u001b]0;owned\\u0007é\u{20ac}"), "{text}");
-        // One that is none of a character is none of a terminal either.
+        // Nor does a byte that belongs to no character.
         assert_eq!(screened(b"a\x9b2J"), "a\u{fffd}2J");
     }
 
