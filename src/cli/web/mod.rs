@@ -1,7 +1,8 @@
 //! The page: what the verbs answer, as HTML without any script.
 //!
-//! In: the documents that the verbs print. Out: pages on loopback, below a secret. Each page is a view of
-//! its document (`view`) and a template; `commands::browse` has an address for each.
+//! In: the documents that the verbs print; this module asks no cluster. Out: pages on loopback, below a
+//! secret. Each page is a view of its document (`view`), a template, and an address in
+//! `commands::browse`.
 //!
 //! Source: plugin.md 4.
 
