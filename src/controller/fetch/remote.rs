@@ -1,7 +1,7 @@
 //! Downloads of catalogs, one at a time for each, kept on disk by digest.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
@@ -44,13 +44,19 @@ pub(super) struct Remote {
 struct Download {
     reference: String,
     uid: String,
-    /// Nothing while it goes on, then the error text, empty after a success.
-    result: watch::Receiver<Option<String>>,
-    retry: Retry,
+    end: End,
 }
 
-/// When a failed download may be tried again.
-type Retry = Arc<Mutex<Option<Instant>>>;
+/// How a download ended; nothing while it goes on.
+type End = Arc<watch::Sender<Option<Ended>>>;
+
+#[derive(Debug, Clone)]
+struct Ended {
+    /// The error text, empty after a success.
+    error: String,
+    /// When a failed download may be tried again, if not at once.
+    retry: Option<Instant>,
+}
 
 impl Remote {
     pub(super) fn new(
@@ -86,12 +92,12 @@ impl Remote {
             return;
         }
         tracing::info!("the CA of catalogs is used");
-        let downloads = self.downloads.lock();
-        for (name, download) in downloads.iter() {
+        for (name, download) in self.downloads.lock().iter() {
             self.backoff.forget(name);
-            *download.retry.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            download.end.send_modify(|ended| {
+                ended.iter_mut().for_each(|ended| ended.retry = None);
+            });
         }
-        drop(downloads);
         self.done.send_modify(|count| *count += 1);
     }
 
@@ -113,28 +119,23 @@ impl Remote {
             self.metrics.stale_catalog(&name, false);
             return Ok(copy);
         }
-        let mut download = self.download(catalog, reference);
+        let end = self.download(catalog, reference).end;
         let patience = match self.store.content_of(catalog) {
             _ if !waits => Duration::ZERO,
             Some(_) => WITH_OLDER,
             None => PATIENCE,
         };
-        let ended = download.result.wait_for(Option::is_some);
-        let result = match tokio::time::timeout(patience, ended).await {
-            Ok(Ok(result)) => result.clone(),
-            Ok(Err(_)) => Some(INTERRUPTED.to_owned()),
-            Err(_) => None,
-        };
+        let _ = tokio::time::timeout(patience, end.subscribe().wait_for(Option::is_some)).await;
         let copy = exact();
         // The catalog may be gone by now, and an alert on it would never end.
-        if self.is_last(&name, &download.retry) {
+        if self.is_last(&name, &end) {
             self.metrics.stale_catalog(&name, copy.is_none());
         }
-        match (copy, result) {
-            (Some(copy), _) => Ok(copy),
-            (None, Some(error)) if !error.is_empty() => Err(CatalogProblem::FetchFailed(error)),
-            (None, _) => Err(CatalogProblem::NotCached),
-        }
+        let ended = end.borrow().clone();
+        copy.ok_or(match ended {
+            Some(Ended { error, .. }) if !error.is_empty() => CatalogProblem::FetchFailed(error),
+            _ => CatalogProblem::NotCached,
+        })
     }
 
     /// Forgets a catalog that is gone or switched off.
@@ -169,13 +170,9 @@ impl Remote {
         {
             return last.clone();
         }
-        let (sender, result) = watch::channel(None);
-        let download = Download {
-            reference: reference.to_owned(),
-            uid: uid.clone(),
-            result,
-            retry: Arc::default(),
-        };
+        let end = Arc::new(watch::Sender::new(None));
+        let download =
+            Download { reference: reference.to_owned(), uid: uid.clone(), end: Arc::clone(&end) };
         downloads.insert(name.clone(), download.clone());
         let origin = Origin {
             catalog: name.clone(),
@@ -184,28 +181,28 @@ impl Remote {
             unpacked: whole_seconds(Timestamp::now()),
         };
         let base = catalog.status.as_ref().and_then(|status| status.urls.clone());
-        let (remote, retry) = (Arc::clone(self), Arc::clone(&download.retry));
+        let remote = Arc::clone(self);
         tokio::spawn(async move {
             let base = base.map(|urls| urls.base);
-            let text = remote.run(origin, base, &retry).await;
-            let complete = text.is_empty();
-            // Nobody may be waiting any more.
-            let _ = sender.send(Some(text));
+            let ended = remote.run(origin, base, &end).await;
+            end.send_replace(Some(ended.clone()));
             // Whoever has enough with an older copy asks for this one again only if told to.
-            if complete || remote.is_due(&name, &retry).await {
+            if let Some(at) = ended.retry {
+                tokio::time::sleep_until(at.into()).await;
+            }
+            if ended.error.is_empty() || remote.is_last(&name, &end) {
                 remote.done.send_modify(|count| *count += 1);
             }
         });
         download
     }
 
-    /// Downloads a catalog; returns the error text, empty after a success.
-    async fn run(&self, origin: Origin, base: Option<String>, retry: &Retry) -> String {
+    async fn run(&self, origin: Origin, base: Option<String>, end: &End) -> Ended {
         let place = self.places.acquire().await;
         let started = Instant::now();
         let name = origin.catalog.clone();
         let result = match base {
-            Some(base) => self.fetch(origin, &base, retry).await,
+            Some(base) => self.fetch(origin, &base, end).await,
             None => Err(anyhow!("error: catalog {} has a nil status.urls value", quote(&name))),
         };
         drop(place);
@@ -214,45 +211,29 @@ impl Remote {
                 self.backoff.forget(&name);
                 self.metrics.fetched_catalog(started.elapsed());
                 tracing::info!(catalog = name, digest = copy.digest(), "catalog fetched");
-                String::new()
+                Ended { error: String::new(), retry: None }
             }
             // A newer download has begun, or the catalog is gone.
-            Err(_) if !self.is_last(&name, retry) => INTERRUPTED.to_owned(),
+            Err(_) if !self.is_last(&name, end) => {
+                Ended { error: INTERRUPTED.to_owned(), retry: None }
+            }
             Err(error) => {
-                let text = Chain(&*error).to_string();
+                let error = Chain(&*error).to_string();
                 let delay = self.backoff.next(&name);
-                *retry.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Instant::now().checked_add(delay);
-                tracing::warn!(catalog = name, error = %text, ?delay, "catalog not fetched");
-                text
+                tracing::warn!(catalog = name, error, ?delay, "catalog not fetched");
+                Ended { error, retry: Instant::now().checked_add(delay) }
             }
         }
     }
 
-    /// Waits until a download that failed may be tried again; returns whether it still is the last
-    /// one of its catalog.
-    async fn is_due(&self, name: &str, retry: &Retry) -> bool {
-        let at = *retry.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = at {
-            tokio::time::sleep_until(at.into()).await;
-        }
-        self.is_last(name, retry)
+    fn is_last(&self, name: &str, end: &End) -> bool {
+        self.downloads.get(name).is_some_and(|last| Arc::ptr_eq(&last.end, end))
     }
 
-    fn is_last(&self, name: &str, retry: &Retry) -> bool {
-        let last = self.downloads.get(name);
-        last.is_some_and(|last| Arc::ptr_eq(&last.retry, retry))
-    }
-
-    async fn fetch(
-        &self,
-        origin: Origin,
-        base: &str,
-        retry: &Retry,
-    ) -> anyhow::Result<Arc<Content>> {
+    async fn fetch(&self, origin: Origin, base: &str, end: &End) -> anyhow::Result<Arc<Content>> {
         let body = self.server.get(base, &origin.reference).await?;
         // A newer one may be here already, or the catalog be gone.
-        ensure!(self.is_last(&origin.catalog, retry), INTERRUPTED);
+        ensure!(self.is_last(&origin.catalog, end), INTERRUPTED);
         let store = Arc::clone(&self.store);
         let stored = tokio::task::spawn_blocking(move || store.write(origin, body)).await;
         stored.ok().context(INTERRUPTED)?.context("error parsing catalog contents")
@@ -270,8 +251,7 @@ impl Remote {
 
 impl Download {
     fn may_be_repeated(&self) -> bool {
-        let retry = *self.retry.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = self.result.borrow().is_some();
-        ended && retry.is_none_or(|retry| retry <= Instant::now())
+        let may = |ended: &Ended| ended.retry.is_none_or(|retry| retry <= Instant::now());
+        self.end.borrow().as_ref().is_some_and(may)
     }
 }
