@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use olm_core::bundle::Bundle;
 use olm_core::error::Chain;
-use olm_core::revision::{object_text, pack, phases};
+use olm_core::revision::{pack, phases};
 use olm_fuzz::{files, render};
 
 fuzz_target!(|input: &[u8]| {
@@ -22,7 +22,7 @@ fuzz_target!(|input: &[u8]| {
         match rendered {
             Ok(rendered) => {
                 for object in &rendered.objects {
-                    let _ = object_text(&object.identity());
+                    let _ = object.identity().text();
                 }
                 if let Ok(phases) = phases(rendered.objects) {
                     let _ = pack("set-1", &phases);
