@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::managed::holds;
 use super::managed_fields::others_manage;
-use crate::object::Object;
+use crate::object::{Object, is_set};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// In place of a default: the API server fills values in, so that only those that are given count.
@@ -115,7 +115,7 @@ impl Fixed {
         }
         let why = match *fate {
             Fate::Replaced => None,
-            Fate::ReplacedUnlessFilled => is_filled(before).then_some(FILLED_WITH_DATA),
+            Fate::ReplacedUnlessFilled => is_filled(before, frozen).then_some(FILLED_WITH_DATA),
             Fate::ReplacedUnlessClaimed => {
                 before.list_at("/spec/volumeClaimTemplates").next().map(|_| HAS_CLAIMS)
             }
@@ -154,9 +154,15 @@ fn is_changed(before: &Object, after: &Object, (path, default): Field) -> bool {
     }
 }
 
-/// Says whether anybody else wrote data into an object.
-fn is_filled(object: &Object) -> bool {
-    ["f:data", "f:binaryData"].iter().any(|field| others_manage(object, manager::OBJECTS, field))
+/// Says whether anybody else wrote data into an object, or may have: where somebody has cleared the managed
+/// fields of one on the cluster whose data can be changed, nobody can say.
+fn is_filled(object: &Object, frozen: bool) -> bool {
+    let is_live = object.pointer("/metadata/resourceVersion").is_some();
+    let is_cleared = is_live && object.list_at("/metadata/managedFields").next().is_none();
+    ["data", "binaryData"].iter().any(|field| {
+        is_cleared && !frozen && object.0.get(*field).is_some_and(is_set)
+            || others_manage(object, manager::OBJECTS, &format!("f:{field}"))
+    })
 }
 
 /// Returns the command that deletes an object.
