@@ -238,6 +238,8 @@ pub mod finalizer {
 pub mod manager {
     /// Server-side apply of ClusterObjectSets, with force.
     pub const EXTENSION: &str = "olm.operatorframework.io/clusterextension-controller";
+    /// The one whom the API server has manage all fields of an object whose managers somebody has cleared.
+    pub const NOBODY: &str = "before-first-apply";
     /// Creation and server-side apply of managed objects.
     pub const OBJECTS: &str = "olm.operatorframework.io";
     /// Dry runs.

@@ -23,8 +23,6 @@ const MAX_ATTEMPTS: usize = 3;
 const EARLIER_MANAGERS: [&str; 4] = [manager::OPERATOR_CONTROLLER, "helm", "olm", "catalog"];
 /// The same of upstream v1.0 and v1.1; many operators have this name, too.
 const FIRST_MANAGER: &str = "manager";
-/// The one whom the API server has manage all fields of an object whose managers somebody has cleared.
-const NOBODY: &str = "before-first-apply";
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
@@ -334,8 +332,9 @@ impl Observed<'_> {
     async fn take_applied_fields(&self, live: Object) -> Result<Object, kube::Error> {
         let former = controller(&live);
         let by_helm = former.as_ref().is_some_and(|it| it.kind == "ClusterExtension");
-        let is_earlier =
-            |name: &str| former.is_none() || name == NOBODY || by_helm && name == FIRST_MANAGER;
+        let is_earlier = |name: &str| {
+            former.is_none() || name == manager::NOBODY || by_helm && name == FIRST_MANAGER
+        };
         let is_shared = live.list_at("/metadata/managedFields").any(|entry| {
             let name = entry["manager"].as_str().unwrap_or_default();
             name != manager::OBJECTS && is_earlier(name)

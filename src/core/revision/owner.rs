@@ -113,7 +113,8 @@ fn number_in(name: &str, extension: &str) -> Option<i64> {
 fn writers_of_number(metadata: &ObjectMeta) -> impl Iterator<Item = &str> {
     let entries = metadata.managed_fields.iter().flatten();
     let writers = entries.filter(|entry| has_number(entry));
-    writers.map(|entry| entry.manager.as_deref().unwrap_or_default())
+    let writers = writers.map(|entry| entry.manager.as_deref().unwrap_or_default());
+    writers.filter(|writer| *writer != manager::NOBODY)
 }
 
 fn has_number(entry: &ManagedFieldsEntry) -> bool {
@@ -287,7 +288,7 @@ mod tests {
         // The finalizer, which every set gets, does not make one.
         let held = json!({"f:metadata": {"f:finalizers": {}}});
         assert!(!made_by(vec![theirs, writes(manager::OPERATOR_CONTROLLER, &held)]));
-        // Where managed fields were cleared, nobody is known.
+        // Where managed fields were cleared, nobody is known; nor does the next apply name anybody.
         assert!(made_by(Vec::new()));
         assert!(made_by(vec![writes("kubectl-edit", &held)]));
         let mut status = ours;
@@ -306,6 +307,7 @@ mod tests {
         assert!(!kin(&one).is_with(kin(&other)));
         let alone = metadata("tenant", "lamp");
         assert!(!kin(&alone).is_with(kin(&alone)) && !kin(&alone).is_with(kin(&one)));
+        assert!(made_by(vec![writes(manager::NOBODY, &number)]));
         let unowned = ObjectMeta::default();
         assert!(kin(&unowned).is_with(kin(&unowned)) && !kin(&unowned).is_with(kin(&one)));
         let mut extension = ObjectMeta { name: Some("lamp".into()), ..ObjectMeta::default() };
