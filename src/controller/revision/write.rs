@@ -3,8 +3,7 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
-use kube::core::PartialObjectMeta;
+use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::{Api, Client, Resource as _, ResourceExt};
 use olm_api::keys::{annotation, label, manager, name};
 use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet, LifecycleState};
@@ -103,7 +102,7 @@ impl KnownRevisions {
         check_annotations(set.annotations())?;
         let owner = &desired.extension.name;
         let secrets = packed.secrets.iter();
-        let creating = secrets.map(|secret| self.create_secret((&name, owner), None, secret));
+        let creating = secrets.map(|secret| self.create_secret((&name, owner), secret));
         join_bounded(creating.collect()).await.into_iter().collect::<Result<(), _>>()?;
         // Nothing has this version: what got the name meanwhile is not written over.
         set.metadata.resource_version = Some("1".to_owned());
@@ -202,13 +201,7 @@ impl KnownRevisions {
     ) -> Result<Vec<&'a ClusterObjectSet>, WriteError> {
         let mut found = Vec::new();
         for set in revisions {
-            if is_done(set) || self.has_content(set).await {
-                continue;
-            }
-            let stored = self.stored_content(set).await?;
-            let complete = self.missing_content(set, &stored).is_empty()
-                && stored.iter().all(|secret| is_owned(secret, set.meta()));
-            if !complete {
+            if !is_done(set) && self.lacking(set).await? != Lacking::default() {
                 found.push(set);
             }
         }
@@ -222,13 +215,8 @@ impl KnownRevisions {
         desired: &Desired,
         set: &ClusterObjectSet,
     ) -> Result<(), WriteError> {
-        if self.has_content(set).await {
-            return Ok(());
-        }
-        let mut stored = self.stored_content(set).await?;
-        let missing = self.missing_content(set, &stored);
-        stored.retain(|secret| !is_owned(secret, set.meta()));
-        if stored.is_empty() && missing.is_empty() {
+        let Lacking { mut unowned, missing } = self.lacking(set).await?;
+        if unowned.is_empty() && missing.is_empty() {
             return Ok(());
         }
         let name = set.name_any();
@@ -238,57 +226,51 @@ impl KnownRevisions {
         if live.map_err(RequestError::doing("getting ClusterObjectSet"))?.is_none() {
             return Ok(());
         }
-        for secret in &stored {
-            self.own_secret(&secret.name_any(), set).await?;
-        }
-        if missing.is_empty() {
-            return Ok(());
-        }
         // Compression may differ from that of whoever wrote the revision; then the names differ and
         // the revision keeps reporting what it misses.
-        let packed = pack(&name, &desired.phases)?;
-        for secret in packed.secrets.iter().filter(|secret| missing.contains(&secret.name)) {
-            let owners = Some(vec![owner_of_content(set)]);
-            self.create_secret((&name, &desired.extension.name), owners, secret).await?;
-            tracing::info!(revision = name, secret = secret.name, "content created again");
+        let packed = if missing.is_empty() { None } else { Some(pack(&name, &desired.phases)?) };
+        for secret in packed.into_iter().flat_map(|packed| packed.secrets) {
+            if missing.contains(&secret.name) {
+                self.create_secret((&name, &desired.extension.name), &secret).await?;
+                tracing::info!(revision = name, secret = secret.name, "content created again");
+                unowned.push(secret.name);
+            }
+        }
+        for secret in unowned {
+            self.own_secret(&secret, set).await?;
         }
         Ok(())
     }
 
-    async fn stored_content(
-        &self,
-        set: &ClusterObjectSet,
-    ) -> Result<Vec<PartialObjectMeta<Secret>>, WriteError> {
-        let api = Api::<Secret>::namespaced(self.client.clone(), &self.system_namespace);
-        let labels = format!("{}={}", label::REVISION_NAME, set.name_any());
-        let list = api
-            .list_metadata(&ListParams::default().labels(&labels))
-            .await
-            .map_err(RequestError::doing("listing content Secrets"))?;
-        Ok(list.items)
-    }
-
-    /// Returns the names of the content Secrets of ours that a revision refers to and that are not
-    /// there.
-    fn missing_content(
-        &self,
-        set: &ClusterObjectSet,
-        stored: &[PartialObjectMeta<Secret>],
-    ) -> Vec<String> {
-        let system_namespace = &self.system_namespace;
-        let there: Vec<String> = stored.iter().map(ResourceExt::name_any).collect();
-        referenced_secrets(&set.spec, system_namespace)
-            .into_iter()
-            .filter(|(namespace, name)| namespace == system_namespace && !there.contains(name))
-            .map(|(_, name)| name)
-            .collect()
+    async fn lacking(&self, set: &ClusterObjectSet) -> Result<Lacking, WriteError> {
+        let mut lacking = Lacking::default();
+        if self.has_content(set).await {
+            return Ok(lacking);
+        }
+        let (revision, namespace) = (set.name_any(), &self.system_namespace);
+        let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
+        let is_content =
+            |name: &str| name.strip_prefix(&*revision).is_some_and(|it| it.starts_with('-'));
+        for (place, name) in referenced_secrets(&set.spec, namespace) {
+            if place != *namespace || !is_content(&name) {
+                continue;
+            }
+            let found = api.get_metadata_opt(&name).await;
+            match found.map_err(RequestError::doing("getting content Secrets"))? {
+                None => lacking.missing.push(name),
+                Some(secret)
+                    if is_owned(&secret, set.meta())
+                        && secret.labels().get(label::REVISION_NAME) == Some(&revision) => {}
+                Some(_) => lacking.unowned.push(name),
+            }
+        }
+        Ok(lacking)
     }
 
     /// Creates a content Secret of a revision of an extension.
     async fn create_secret(
         &self,
         (revision, extension): (&str, &str),
-        owner_references: Option<Vec<OwnerReference>>,
         content: &ContentSecret,
     ) -> Result<(), WriteError> {
         let labels = [(label::REVISION_NAME, revision), (label::OWNER_NAME, extension)];
@@ -298,7 +280,6 @@ impl KnownRevisions {
             metadata: ObjectMeta {
                 name: Some(content.name.clone()),
                 labels: Some(labels.into()),
-                owner_references,
                 ..ObjectMeta::default()
             },
             type_: Some(name::OBJECT_DATA_SECRET_TYPE.to_owned()),
@@ -317,12 +298,22 @@ impl KnownRevisions {
 
     async fn own_secret(&self, secret: &str, set: &ClusterObjectSet) -> Result<(), WriteError> {
         let api = Api::<Secret>::namespaced(self.client.clone(), &self.system_namespace);
-        let patch = json!({"metadata": {"ownerReferences": [owner_of_content(set)]}});
+        let patch = json!({"metadata": {"ownerReferences": [owner_of_content(set)],
+            "labels": {(label::REVISION_NAME): set.name_any()}}});
         api.patch(secret, &PatchParams::apply(manager::OPERATOR_CONTROLLER), &Patch::Merge(patch))
             .await
             .map_err(RequestError::doing("setting owner of content Secret"))?;
         Ok(())
     }
+}
+
+/// Names of content Secrets of ours that a revision refers to.
+#[derive(Debug, Default, PartialEq)]
+struct Lacking {
+    /// Those that do not name it as their owner, or not by the label that finds them.
+    unowned: Vec<String>,
+    /// Those that are not there.
+    missing: Vec<String>,
 }
 
 /// Says whether a revision is archived and has removed what it installed.
@@ -377,7 +368,6 @@ pub async fn mark_orphaned<K: OwnKind>(client: &Client, object: &K) -> Result<()
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use http::Method;
@@ -388,10 +378,11 @@ mod tests {
     use olm_core::object::Object;
     use olm_core::revision::Phase;
     use rstest::rstest;
+    use serde_json::Value;
 
     use super::super::known::Feed;
     use super::*;
-    use crate::cluster::answering::{NOT_ANSWERED, answering};
+    use crate::cluster::answering::{NOT_ANSWERED, answering, refusal};
 
     fn desired() -> Desired {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
@@ -537,33 +528,39 @@ mod tests {
         #[case] state: LifecycleState,
         #[case] want: usize,
     ) {
-        let (known, _feed) = known(answering(|_| (200, json!({"metadata": {}, "items": []}))));
+        let (known, _feed) = known(answering(|_| refusal(404)));
         let mut set = revision();
         set.spec.lifecycle_state = state;
         assert_eq!(known.without_content(&[set]).await.unwrap().len(), want);
     }
 
-    // deploying.md 4.1
+    // deploying.md 4.1; applying.md 3.3
     #[rstest]
-    #[case::exists("u", 2)]
-    #[case::of_a_backup("another", 0)]
+    #[case::missing("u", None, &["POST", "PATCH"])]
+    #[case::unowned("u", Some(json!({})), &["PATCH"])]
+    #[case::unlabelled("u", Some(json!({"ownerReferences": [owner_of_content(&revision())]})), &["PATCH"])]
+    #[case::of_a_backup("another", None, &[])]
     #[tokio::test]
     async fn content_is_owned_and_made_again_for_a_revision_that_exists(
         #[case] live: &'static str,
-        #[case] want: usize,
+        #[case] stored: Option<Value>,
+        #[case] want: &[&str],
     ) {
-        let writes = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&writes);
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&writes);
         let client = answering(move |request| {
-            if request.method() == Method::GET {
+            if request.method() != Method::GET {
+                noted.lock().unwrap().push(request.method().to_string());
+                return (200, json!({"metadata": {"name": "written"}}));
+            }
+            if !request.uri().path().contains("/secrets/") {
                 let one = json!({"metadata": {"name": "e-1", "uid": live}});
                 return (200, json!({"metadata": {}, "items": [one]}));
             }
-            count.fetch_add(1, Ordering::Relaxed);
-            (200, json!({"metadata": {"name": "written"}}))
+            stored.clone().map_or_else(|| refusal(404), |stored| (200, json!({"metadata": stored})))
         });
         let (known, _feed) = known(client);
         known.complete_content(&desired(), &revision()).await.unwrap();
-        assert_eq!(writes.load(Ordering::Relaxed), want);
+        assert_eq!(*writes.lock().unwrap(), want);
     }
 }
