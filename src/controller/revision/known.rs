@@ -47,8 +47,9 @@ pub struct KnownRevisions {
     touched: mpsc::UnboundedSender<String>,
     /// Told of every change of `store`.
     pub changed: Arc<Notify>,
-    /// What stood on the cluster after this process had written, by UID of the extension.
-    written: ByKey<Versions>,
+    /// What stood on the cluster after this process had written, by UID of the extension; nothing that a
+    /// watch has brought counts where that is not known.
+    written: ByKey<Option<Versions>>,
 }
 
 /// The versions of revisions at a moment.
@@ -117,10 +118,10 @@ impl KnownRevisions {
             return Ok(list_revisions(&self.client, extension).await?.revisions);
         }
         // Whatever becomes of the list: until there is one, nothing that the watch brought counts.
-        self.written.put(&uid, Some(Versions::never()));
+        self.written.put(&uid, Some(None));
         let listed = list_revisions(&self.client, extension).await?;
         let versions = Versions::of(listed.version, &listed.revisions);
-        self.written.put(&uid, Some(versions));
+        self.written.put(&uid, Some(Some(versions)));
         Ok(listed.revisions)
     }
 
@@ -169,13 +170,13 @@ impl KnownRevisions {
         let version = revisions.last().and_then(kube::ResourceExt::resource_version);
         let versions = Versions::of(version.unwrap_or_default(), revisions);
         let uid = extension.uid().unwrap_or_default();
-        self.written.put(&uid, Some(versions));
+        self.written.put(&uid, Some(Some(versions)));
     }
 
     /// Lists the revisions of the extension with this UID the next time, because the watch may not have
     /// brought all of them: one is about to be made, or was made since they were read.
     pub(super) fn list_next_time(&self, extension: &str) {
-        self.written.put(extension, Some(Versions::never()));
+        self.written.put(extension, Some(None));
     }
 
     /// Returns the set of this name, whether it is a revision of an extension or not. A set from the
@@ -233,7 +234,7 @@ impl KnownRevisions {
         let uid = extension.uid().unwrap_or_default();
         let mut written = self.written.lock();
         if let Some(versions) = written.get(&uid) {
-            if !versions.are_in(&found) {
+            if versions.as_ref().is_none_or(|versions| !versions.are_in(&found)) {
                 return None;
             }
             written.remove(&uid);
@@ -288,11 +289,6 @@ impl KnownRevisions {
 }
 
 impl Versions {
-    /// Those of a list that no watch has brought.
-    fn never() -> Self {
-        Self { all: String::new(), each: HashMap::from([(String::new(), String::new())]) }
-    }
-
     fn of(all: String, revisions: &[ClusterObjectSet]) -> Self {
         let each = revisions.iter().map(|set| {
             let version = set.resource_version().unwrap_or_default();
@@ -352,6 +348,5 @@ mod tests {
         let known = Versions::of("8".to_owned(), &[set(&("a-1", "7"))]);
         let found: Vec<_> = found.iter().map(set).collect();
         assert_eq!(known.are_in(&found), fresh);
-        assert!(!Versions::never().are_in(&found));
     }
 }
