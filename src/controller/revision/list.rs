@@ -33,8 +33,9 @@ pub(super) async fn list_revisions(
 }
 
 /// Returns a predicate for revisions of an extension.
-pub(super) fn of_extension(extension: &ClusterExtension) -> impl Fn(Kin<'_>) -> bool {
-    |kin| kin.is_of(extension.meta())
+pub(super) fn of_extension(extension: &ClusterExtension) -> impl Fn(Kin<'_>) -> bool + use<> {
+    let extension = Extension::of(extension);
+    move |kin| kin.is_of(&extension)
 }
 
 /// Lists the revisions of the extension that have lost the reference to it, as happens when the
@@ -146,13 +147,8 @@ pub(super) fn select(
 /// Returns whether a set is a revision of an extension, also one whose label has been taken off or
 /// changed and that gets it back.
 pub(super) fn is_of(set: &DeserializeGuard<ClusterObjectSet>, extension: &Extension) -> bool {
-    let metadata = ObjectMeta {
-        name: Some(extension.name.clone()),
-        uid: Some(extension.uid.clone()),
-        ..ObjectMeta::default()
-    };
     let unlabelled = set.0.as_ref().ok().and_then(mislabelled);
-    kin(set).is_of(&metadata) || unlabelled.is_some_and(|owner| owner.uid == extension.uid)
+    kin(set).is_of(extension) || unlabelled.is_some_and(|owner| owner.uid == extension.uid)
 }
 
 /// Returns whether a Secret belongs to the revision with this metadata.

@@ -47,9 +47,9 @@ pub use observed::changed;
 pub use optional::{OPTIONAL_GROUPS, is_optional_group};
 pub use origin::{Origin, changed_by};
 pub use owner::{
-    Kin, extension_of, extension_reference, has_finalizer, has_orphan_finalizer, is_made_for,
-    is_marked_orphaned, is_orphaned, is_revision, keep_makers, mislabelled, orphan_mark,
-    owner_name,
+    Extension, Kin, extension_of, extension_reference, has_finalizer, has_orphan_finalizer,
+    is_made_for, is_marked_orphaned, is_orphaned, is_revision, keep_makers, mislabelled,
+    orphan_mark, owner_name,
 };
 pub use pack::{ContentRef, ContentSecret, Packed, digest, digest_packed, pack, unpack};
 pub use phase::{
@@ -57,9 +57,9 @@ pub use phase::{
     reject_duplicates, removal_groups, removal_kinds,
 };
 pub use plan::{
-    Change, Desired, Extension, RETENTION, States, build, by_extension, compare, fits_label,
-    has_succeeded, is_of_classic, is_rolled_out, namespace_of, needs_patch, next_number,
-    number_after, outdated, passed_over, rebuild, referenced_secrets, revision_name, sort, states,
+    Change, Desired, RETENTION, States, build, by_extension, compare, fits_label, has_succeeded,
+    is_of_classic, is_rolled_out, namespace_of, needs_patch, next_number, number_after, outdated,
+    passed_over, rebuild, referenced_secrets, revision_name, sort, states,
 };
 pub use probe::{Readiness, built_in, check_probes, evaluate};
 pub use provider::{

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     FieldsV1, ManagedFieldsEntry, ObjectMeta, OwnerReference,
 };
 use olm_api::keys::{annotation, finalizer, label, manager};
-use olm_api::{ClusterObjectSet, GROUP, MAX_REVISION};
+use olm_api::{ClusterExtension, ClusterObjectSet, GROUP, MAX_REVISION};
 use serde_json::{Map, Value, json};
 
 /// Field managers of those who make revisions: this controller and upstream's, which writes with the
@@ -19,6 +19,25 @@ const MAKERS: [&str; 2] = [manager::EXTENSION, manager::OPERATOR_CONTROLLER];
 
 /// The field that only the one who makes a revision writes, in the form of `fieldsV1`.
 const NUMBER: [&str; 2] = ["f:spec", "f:revision"];
+
+/// The ClusterExtension a revision belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Extension {
+    /// Name of the ClusterExtension.
+    pub name: String,
+    /// UID of the ClusterExtension.
+    pub uid: String,
+}
+
+impl Extension {
+    /// Returns the extension as revisions know it.
+    pub fn of(extension: &ClusterExtension) -> Self {
+        Self {
+            name: extension.metadata.name.clone().unwrap_or_default(),
+            uid: extension.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
+}
 
 /// Which sets a set belongs together with.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,12 +86,9 @@ impl<'a> Kin<'a> {
         }
     }
 
-    /// Says whether it is a revision of the extension with this metadata.
-    pub fn is_of(self, extension: &ObjectMeta) -> bool {
-        self.extension().is_some_and(|reference| {
-            extension.uid.as_ref() == Some(&reference.uid)
-                && extension.name.as_ref() == Some(&reference.name)
-        })
+    /// Says whether it is a revision of an extension.
+    pub fn is_of(self, extension: &Extension) -> bool {
+        self.extension().is_some_and(|it| it.uid == extension.uid && it.name == extension.name)
     }
 }
 
@@ -110,6 +126,7 @@ fn number_in(name: &str, extension: &str) -> Option<i64> {
     is_one.then_some(number)
 }
 
+/// Returns who wrote the number, as far as that is known.
 fn writers_of_number(metadata: &ObjectMeta) -> impl Iterator<Item = &str> {
     let entries = metadata.managed_fields.iter().flatten();
     let writers = entries.filter(|entry| has_number(entry));
@@ -290,6 +307,7 @@ mod tests {
         assert!(!made_by(vec![theirs, writes(manager::OPERATOR_CONTROLLER, &held)]));
         // Where managed fields were cleared, nobody is known; nor does the next apply name anybody.
         assert!(made_by(Vec::new()));
+        assert!(made_by(vec![writes(manager::NOBODY, &number)]));
         assert!(made_by(vec![writes("kubectl-edit", &held)]));
         let mut status = ours;
         status["subresource"] = json!("status");
@@ -307,12 +325,11 @@ mod tests {
         assert!(!kin(&one).is_with(kin(&other)));
         let alone = metadata("tenant", "lamp");
         assert!(!kin(&alone).is_with(kin(&alone)) && !kin(&alone).is_with(kin(&one)));
-        assert!(made_by(vec![writes(manager::NOBODY, &number)]));
         let unowned = ObjectMeta::default();
         assert!(kin(&unowned).is_with(kin(&unowned)) && !kin(&unowned).is_with(kin(&one)));
-        let mut extension = ObjectMeta { name: Some("lamp".into()), ..ObjectMeta::default() };
+        let mut extension = Extension { name: "lamp".into(), uid: String::new() };
         assert!(!kin(&one).is_of(&extension));
-        extension.uid = Some("u".into());
+        extension.uid = "u".into();
         assert!(kin(&one).is_of(&extension));
         assert!(!kin(&other).is_of(&extension) && !kin(&alone).is_of(&extension));
     }

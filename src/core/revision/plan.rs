@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use olm_api::conditions::types;
 use olm_api::keys::{annotation, label, policy};
 use olm_api::{
-    API_VERSION, ClusterExtension, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection,
-    LifecycleState, MAX_REVISION, ObjectSourceRef, PhaseObject, ProgressionProbe,
+    API_VERSION, ClusterObjectSet, ClusterObjectSetSpec, CollisionProtection, LifecycleState,
+    MAX_REVISION, ObjectSourceRef, PhaseObject, ProgressionProbe,
 };
 
 use super::RevisionError;
 use super::origin::RECORDED;
-use super::owner::extension_of;
+use super::owner::{Extension, extension_of};
 use super::pack::{Packed, digest_packed};
 use super::phase::Phase;
 use crate::status::is_true;
@@ -22,25 +22,6 @@ use crate::status::is_true;
 pub const RETENTION: usize = 5;
 /// Longest label value, in characters; the name of a revision has to fit into one.
 const MAX_NAME: usize = 63;
-
-/// The ClusterExtension a revision belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Extension {
-    /// Name of the ClusterExtension.
-    pub name: String,
-    /// UID of the ClusterExtension.
-    pub uid: String,
-}
-
-impl Extension {
-    /// Returns the extension as revisions know it.
-    pub fn of(extension: &ClusterExtension) -> Self {
-        Self {
-            name: extension.metadata.name.clone().unwrap_or_default(),
-            uid: extension.metadata.uid.clone().unwrap_or_default(),
-        }
-    }
-}
 
 /// A revision as it should be, before it has a number.
 #[derive(Debug, Clone, PartialEq)]

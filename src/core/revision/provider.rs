@@ -10,8 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::owner::Extension;
 use super::phase::Phase;
-use super::plan::{Extension, by_extension, states};
+use super::plan::{by_extension, states};
 use crate::catalog::{Bundle, Property};
 use crate::object::{items, text_of};
 use crate::resolve::{GroupVersionKind, Provider, ProviderOrigin};
