@@ -21,6 +21,7 @@ use crate::error::{Chain, quote};
 use crate::status::{Statement, truncate};
 
 pub use cluster::current_version;
+pub(crate) use property::Recorded;
 pub use property::{
     MaxVersion, PropertyError, ValueError, max_declared, max_openshift_text, max_openshift_version,
 };

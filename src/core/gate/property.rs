@@ -90,28 +90,36 @@ pub enum ValueError {
     Type { go_type: &'static str, raw: String },
 }
 
+/// A property as a revision records it.
 #[derive(Deserialize)]
-struct Property<'a> {
+pub(crate) struct Recorded<'a> {
     #[serde(rename = "type", default)]
-    kind: String,
+    pub(crate) kind: String,
     #[serde(borrow, default)]
     value: Option<&'a RawValue>,
+}
+
+impl<'a> Recorded<'a> {
+    /// Returns the JSON text of its value.
+    pub(crate) fn value(&self) -> &'a str {
+        self.value.map_or("null", RawValue::get)
+    }
 }
 
 /// Returns the newest minor release a bundle supports, from annotation `olm.properties` of its
 /// revision; absent is compatible with all.
 pub fn max_openshift_version(annotation: Option<&str>) -> Result<MaxVersion, PropertyError> {
     let Some(annotation) = annotation else { return Ok(MaxVersion::NotDeclared) };
-    let properties: Option<Vec<Property<'_>>> = serde_json::from_str(annotation)
+    let properties: Option<Vec<Recorded<'_>>> = serde_json::from_str(annotation)
         .map_err(|error| PropertyError::Annotation(go_json_error(annotation, &error)))?;
     let properties = properties.iter().flatten();
-    max_declared(properties.map(|it| (&*it.kind, it.value.map_or("null", RawValue::get))))
+    max_declared(properties.map(|it| (&*it.kind, it.value())))
 }
 
 /// Returns what a bundle declares as its author wrote it, without the quotes of a text: `4.20` is not
 /// `4.2`.
 pub fn max_openshift_text(annotation: &str) -> Option<String> {
-    let properties: Vec<Property<'_>> = serde_json::from_str(annotation).ok()?;
+    let properties: Vec<Recorded<'_>> = serde_json::from_str(annotation).ok()?;
     let mut properties = properties.into_iter();
     let found = properties.find(|it| it.kind == property::MAX_OPENSHIFT_VERSION)?;
     let raw = found.value?.get();

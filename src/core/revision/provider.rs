@@ -14,6 +14,7 @@ use super::owner::Extension;
 use super::phase::Phase;
 use super::plan::{by_extension, states};
 use crate::catalog::{Bundle, Property};
+use crate::gate::Recorded;
 use crate::object::{items, text_of};
 use crate::resolve::{GroupVersionKind, Provider, ProviderOrigin};
 use crate::uninstall::UninstallPolicy;
@@ -25,14 +26,6 @@ const MAX_CONSTRAINTS_BYTES: usize = 64 * 1024;
 /// Where the ClusterServiceVersions of OLM Classic are, as the API server remembers them.
 pub const CSVS_PATH: &str =
     "/apis/operators.coreos.com/v1alpha1/clusterserviceversions?resourceVersion=0";
-
-#[derive(Deserialize)]
-struct Recorded<'a> {
-    #[serde(rename = "type", default)]
-    kind: String,
-    #[serde(borrow, default)]
-    value: Option<&'a RawValue>,
-}
 
 /// Returns the constraints of a bundle as recorded in the annotation of its revision; `None` if it
 /// has none, or too many to record.
@@ -122,11 +115,8 @@ fn owned_kinds(spec: &Value) -> BTreeSet<GroupVersionKind> {
 /// Reads the properties that a revision records; none of what cannot be read.
 pub fn recorded_properties(text: &str) -> Vec<Property> {
     let recorded: Vec<Recorded<'_>> = serde_json::from_str(text).unwrap_or_default();
-    let property = |recorded: Recorded<'_>| Property {
-        kind: recorded.kind,
-        value: recorded.value.map_or("null", RawValue::get).to_owned(),
-    };
-    recorded.into_iter().map(property).collect()
+    let recorded = recorded.into_iter();
+    recorded.map(|it| Property { value: it.value().to_owned(), kind: it.kind }).collect()
 }
 
 /// Returns the uninstall policies that the properties of a revision ask for (annotation
