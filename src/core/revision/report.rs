@@ -168,7 +168,7 @@ fn progress(
             let last = texts::rolling_out_text(version);
             let progressing = late(&last).unwrap_or_else(|| texts::rolling_out(version));
             let available = match failing {
-                Some(line) => texts::probe_failure(std::slice::from_ref(line)),
+                Some(line) => texts::probe_failure(line),
                 None => texts::not_yet_available(version),
             };
             vec![progressing, available]

@@ -58,10 +58,9 @@ pub fn probes_succeeded() -> Statement {
     Statement::yes(types::AVAILABLE, Reason::ProbesSucceeded, text)
 }
 
-/// `Available`: objects fail their probes; one line for each incomplete phase, of
-/// [`probe_line`].
-pub fn probe_failure(lines: &[String]) -> Statement {
-    Statement::no(types::AVAILABLE, Reason::ProbeFailure, lines.join("\n"))
+/// `Available`: objects fail their probes; `line` is of [`probe_line`].
+pub fn probe_failure(line: &str) -> Statement {
+    Statement::no(types::AVAILABLE, Reason::ProbeFailure, line)
 }
 
 /// `Available`: incomplete, with no failing probe.

@@ -139,18 +139,6 @@ mod object_sets {
             mutable_secrets(&["a/b".to_owned(), "a/c".to_owned()]),
             "the following secrets are not immutable (referenced secrets must have immutable set to true): a/b, a/c"
         );
-        let phase = |digest: &str| olm_api::ObservedPhase {
-            name: "p".to_owned(),
-            digest: digest.to_owned(),
-        };
-        assert_eq!(
-            content_changed(&[(&phase("sha256:1"), &phase("sha256:2"))]),
-            r#"resolved content of 1 phase(s) has changed: phase "p" (expected digest sha256:1, got sha256:2); a referenced object source may have been deleted and recreated with different content"#
-        );
-        assert_eq!(
-            deadline_exceeded(10, &rolling_out_text("1.0.0")).message,
-            "Revision has not rolled out for 10 minute(s). Last status: Revision 1.0.0 is rolling out."
-        );
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn of_extensions() -> Vec<State> {
     let steady = put([object_set::rolled_out("1.0.0"), object_set::probes_succeeded()]);
     let broken = put([
         object_set::rolled_out("1.0.0"),
-        object_set::probe_failure(&["Object Deployment.apps/v1 x/x: down".to_owned()]),
+        object_set::probe_failure("Object Deployment.apps/v1 x/x: down"),
     ]);
     let begun = put([object_set::rolling_out("2.0.0"), object_set::not_yet_available("2.0.0")]);
     let late = put([object_set::deadline_exceeded(10, "down")]);

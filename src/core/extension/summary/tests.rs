@@ -109,7 +109,7 @@ fn matrix() {
 fn said_of_2(words: &[&str]) -> Statement {
     match words {
         ["rolling out"] => object_set::rolling_out("2.0.0"),
-        ["probe fails", text] => object_set::probe_failure(&[(*text).to_owned()]),
+        ["probe fails", text] => object_set::probe_failure(text),
         ["late", text] => object_set::deadline_exceeded(10, text),
         ["blocked", text] => terminal(Reason::Blocked, *text),
         ["retried", text] => retrying(*text),
@@ -135,7 +135,7 @@ fn an_extension_paused_before_its_first_revision_says_so() {
 #[test]
 fn a_note_that_the_condition_says_already_is_not_added() {
     let gone = "Object Deployment.apps/v1 lamps/lamp: not found";
-    let broken = [object_set::rolled_out("1.0.0"), object_set::probe_failure(&[gone.to_owned()])];
+    let broken = [object_set::rolled_out("1.0.0"), object_set::probe_failure(gone)];
     let revisions = [installed_revision(broken)];
     let notes = [Note { reason: Reason::Paused, message: text::paused() }];
     let pass = Pass { paused: true, notes: &notes, ..pass(&revisions, Outcome::Settled) };
@@ -178,7 +178,7 @@ fn active_revisions_begin_with_the_installed_one() {
 #[test]
 fn ready_names_the_object_a_roll_out_waits_for() {
     let line = "Object Deployment.apps/v1 lamps/lamp: not available".to_owned();
-    let upgrade = [object_set::rolling_out("2.0.0"), object_set::probe_failure(&[line])];
+    let upgrade = [object_set::rolling_out("2.0.0"), object_set::probe_failure(&line)];
     let status = summarize(None, &pass(&[revision(2, upgrade)], Outcome::Settled), now());
     assert_eq!(
         one(&status, types::READY),
@@ -194,7 +194,7 @@ fn ready_names_what_no_longer_works_of_what_is_installed() {
     let pods = "Object Deployment.apps/v1 lamps/lamp: pod lamp-1: it cannot be scheduled";
     let broken = [
         object_set::rolling_out("1.0.0"),
-        object_set::probe_failure(&[probes.to_owned()]),
+        object_set::probe_failure(probes),
         object_set::hindered(pods),
     ];
     let status = summarize(None, &pass(&[installed_revision(broken)], Outcome::Settled), now());
