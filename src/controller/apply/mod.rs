@@ -6,14 +6,14 @@
 mod applied_cache;
 mod endpoint;
 mod error;
+mod existence;
 mod object;
 mod phase;
 mod remove;
-mod revision;
 
-pub use applied_cache::{AppliedCache, Record};
+pub use applied_cache::{AppliedCache, Record, Unready};
 pub use error::ApplyError;
+pub use existence::Existence;
 pub(crate) use phase::check_content;
 pub use phase::{Applier, PhaseReport};
 pub use remove::{Crds, Kept, Removed, Remover, finalizers};
-pub use revision::{Existence, Revision};

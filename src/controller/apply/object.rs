@@ -7,14 +7,13 @@ use olm_api::keys::manager;
 use olm_cluster::ResolvedObject;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Decision, Fixed, RefusedField, controller, desired_object, has_owner, in_one_version,
+    Claim, Decision, Fixed, RefusedField, controller, desired_object, has_owner, in_one_version,
     is_unchanged, take_applied_fields, take_leftovers, upgrade_managed_fields, with_owner,
 };
 use serde_json::Value;
 
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::{Endpoint, NO_DRY_RUN};
-use super::revision::Revision;
 use crate::cluster::{causes, code};
 
 /// The most attempts of a write within one reconcile when it conflicts with others.
@@ -26,7 +25,9 @@ const FIRST_MANAGER: &str = "manager";
 
 /// An object beside what is on the cluster.
 pub(super) struct Observed<'a> {
-    pub(super) revision: &'a Revision,
+    pub(super) claim: &'a Claim,
+    /// The generation of the revision.
+    pub(super) generation: i64,
     pub(super) applied: &'a AppliedCache,
     /// Where it stands in its phase.
     pub(super) position: usize,
@@ -53,12 +54,12 @@ impl Observed<'_> {
             (Decision::Update, Some(live)) => {
                 let content = &self.wanted.object;
                 !self.is_terminating()
-                    && !self.applied.is_current(&self.revision.owner.uid, content, live)
+                    && !self.applied.is_current(&self.claim.owner.uid, content, live)
             }
             // The newer revision may have made the object anew, after somebody deleted it. If that
             // revision is deleted, the object goes back to this one, and must not go with it.
             (Decision::Superseded, Some(live)) => {
-                !self.is_terminating() && !has_owner(live, &self.revision.owner.uid)
+                !self.is_terminating() && !has_owner(live, &self.claim.owner.uid)
             }
             (Decision::Update | Decision::Superseded, None) | (Decision::Collide(_), _) => false,
         }
@@ -111,7 +112,7 @@ impl Observed<'_> {
     /// Asks whether the API server would take the object if it were made anew: then nothing is wrong
     /// with it but that it is there.
     async fn is_valid_anew(&self) -> bool {
-        let desired = desired_object(&self.wanted.object, &self.revision.owner, None);
+        let desired = desired_object(&self.wanted.object, &self.claim.owner, None);
         let answer = self.endpoint.create(&desired, true).await;
         let Err(kube::Error::Api(status)) = answer else { return false };
         status.reason == "AlreadyExists"
@@ -139,7 +140,7 @@ impl Observed<'_> {
     async fn take_as_manager(&mut self) -> Result<(), kube::Error> {
         let Some(live) = self.live.clone() else { return Ok(()) };
         let live = self.upgrade_managed_fields(live).await?;
-        let (content, owner) = (&self.wanted.object, &self.revision.owner);
+        let (content, owner) = (&self.wanted.object, &self.claim.owner);
         let desired = desired_object(content, owner, Some(&live));
         let answer = self.endpoint.try_apply(&desired, manager::OBJECTS).await;
         let found = answer.as_ref().err().and_then(|refused| {
@@ -191,23 +192,23 @@ impl Observed<'_> {
         }
         // The resource version stays in: without it the question would be put to whatever is there
         // by now, and two revisions that take an object from a third would both be its controller.
-        let desired = desired_object(&self.wanted.object, &self.revision.owner, self.live.as_ref());
+        let desired = desired_object(&self.wanted.object, &self.claim.owner, self.live.as_ref());
         let Some(live) = &self.live else {
             return self.endpoint.create(&desired, true).await.map(drop);
         };
         let tried = self.endpoint.try_apply(&desired, manager::DRY_RUN).await?;
         // A write of ours that was late may have brought it back; only what folds our managed fields
         // takes it off, which a dry run does not do.
-        let stale = self.revision.owner.archived.iter().any(|uid| has_owner(live, uid));
+        let stale = self.claim.owner.archived.iter().any(|uid| has_owner(live, uid));
         if self.decision == Decision::Update && !stale && is_unchanged(live, &tried) {
-            self.applied.record(&self.revision.owner.uid, &self.wanted.object, live);
+            self.applied.record(&self.claim.owner.uid, &self.wanted.object, live);
         }
         Ok(())
     }
 
     /// Remembers whether an object is ready as it is, if it was applied so.
     pub(super) fn record_probed(&self, failing: Option<Unready>) {
-        let (uid, content) = (&self.revision.owner.uid, &self.wanted.object);
+        let (uid, content) = (&self.claim.owner.uid, &self.wanted.object);
         let ours = match self.decision {
             Decision::Create | Decision::Update | Decision::Adopt => true,
             Decision::Superseded | Decision::Collide(_) => false,
@@ -216,7 +217,7 @@ impl Observed<'_> {
             && ours
             && self.applied.is_current(uid, content, live)
         {
-            self.applied.record_probed((uid, self.revision.generation), content, live, failing);
+            self.applied.record_probed((uid, self.generation), content, live, failing);
         }
     }
 
@@ -227,7 +228,7 @@ impl Observed<'_> {
         loop {
             match self.write_once().await {
                 Ok(Some(live)) => {
-                    self.applied.record(&self.revision.owner.uid, &self.wanted.object, &live);
+                    self.applied.record(&self.claim.owner.uid, &self.wanted.object, &live);
                     self.live = Some(live);
                     return Ok(());
                 }
@@ -259,7 +260,7 @@ impl Observed<'_> {
 
     /// Returns whether this revision, or another of its extension, controls the object.
     fn is_ours(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| self.revision.controls(live))
+        self.live.as_ref().is_some_and(|live| self.claim.controls(live))
     }
 
     async fn refetch(&mut self) -> Result<(), kube::Error> {
@@ -267,7 +268,7 @@ impl Observed<'_> {
         self.replaces &= uid(live.as_ref()) == uid(self.live.as_ref());
         self.live = live;
         self.presumed = false;
-        self.decision = self.revision.decide(self.live.as_ref(), self.wanted.protection);
+        self.decision = self.claim.decide(self.live.as_ref(), self.wanted.protection);
         Ok(())
     }
 
@@ -276,7 +277,7 @@ impl Observed<'_> {
         let content = &self.wanted.object;
         match (&self.decision, &self.live) {
             (Decision::Create, _) => {
-                let desired = desired_object(content, &self.revision.owner, None);
+                let desired = desired_object(content, &self.claim.owner, None);
                 self.endpoint.create(&desired, false).await.map(Some)
             }
             (Decision::Update | Decision::Adopt, Some(live)) if self.replaces => {
@@ -285,13 +286,13 @@ impl Observed<'_> {
                     "replacing an object with immutable fields"
                 );
                 self.endpoint.delete(live).await?;
-                let desired = desired_object(content, &self.revision.owner, None);
+                let desired = desired_object(content, &self.claim.owner, None);
                 self.endpoint.create(&desired, false).await.map(Some)
             }
             (Decision::Update | Decision::Adopt, Some(live)) => {
                 let live = self.upgrade_managed_fields(live.clone()).await?;
                 let live = self.take_applied_fields(live).await?;
-                let desired = desired_object(content, &self.revision.owner, Some(&live));
+                let desired = desired_object(content, &self.claim.owner, Some(&live));
                 let force = self.decision == Decision::Adopt;
                 let applied = match self.endpoint.apply(&desired, force).await {
                     Err(err) if is_field_conflict(&err) => {
@@ -301,8 +302,8 @@ impl Observed<'_> {
                 };
                 applied.map(Some)
             }
-            (Decision::Superseded, Some(live)) if !has_owner(live, &self.revision.owner.uid) => {
-                let references = with_owner(live, &self.revision.owner);
+            (Decision::Superseded, Some(live)) if !has_owner(live, &self.claim.owner.uid) => {
+                let references = with_owner(live, &self.claim.owner);
                 let parts = [("/metadata/ownerReferences", references)];
                 self.endpoint.replace(live, &parts).await?;
                 Ok(None)
@@ -344,7 +345,7 @@ impl Observed<'_> {
         if self.decision != Decision::Adopt || !is_shared || is_account {
             return Ok(live);
         }
-        let desired = desired_object(&self.wanted.object, &self.revision.owner, Some(&live));
+        let desired = desired_object(&self.wanted.object, &self.claim.owner, Some(&live));
         // A webhook may refuse to be asked by a dry run; whatever else fails, the apply tells.
         let Ok(applied) = self.endpoint.try_apply(&desired, manager::OBJECTS).await else {
             return Ok(live);

@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 use kube::api::ListParams;
-use kube::{Client, Resource as _};
-use olm_api::ClusterObjectSet;
 use olm_api::keys::{annotation, label};
 use olm_core::crd_safety::Resource;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Removal, controller, orphaned, released, removal, removal_kinds, retained,
+    Removal, belongs_to, controller, orphaned, released, removal, removal_kinds, retained,
 };
 use olm_core::uninstall::{Instances, cannot_stay, is_converted_by_webhook};
 use serde_json::{Map, Value, json};
 
 use super::endpoint::{Endpoint, kinds_of};
 use super::error::ApplyError;
-use crate::cluster::{Kind, Kinds, code, join_bounded, message};
+use crate::cluster::{Kinds, code, join_bounded, message};
 
 /// The most attempts of a removal within one reconcile when it conflicts with writes.
 const MAX_ATTEMPTS: usize = 3;
@@ -33,25 +32,28 @@ const MAX_NAMED: u32 = 10;
 const LOOKED_AT: u32 = 50;
 const CRD: &str = "CustomResourceDefinition";
 
-/// Removes objects as one account.
+/// Removes objects of a revision as one account.
 pub struct Remover {
     pub client: Client,
     pub kinds: Arc<Kinds>,
+    /// UID of the revision.
+    pub uid: String,
+    /// Its `owner-name` label: what stays is known by it, and taken over by a later revision with it.
+    pub owner: Option<String>,
     pub crds: Crds,
     /// The revisions in use, by UID: what one of them owns as well is left to it.
     pub heirs: BTreeSet<String>,
 }
 
-/// Policies for the CRDs of a removed revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What becomes of the CRDs of a removed revision. One that stays is let go of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crds {
-    /// They are removed, and with them their instances.
+    /// They are removed, and with them their instances: an uninstall.
     Removed,
-    /// They are let go of and stay, for a later revision of the extension named here.
-    Kept(Option<String>),
-    /// One that has instances, or may have some, is let go of and stays, for a later revision of
-    /// the extension named here.
-    KeptWithInstances(Option<String>),
+    /// They stay: an uninstall that keeps the data.
+    Kept,
+    /// One that has instances, or may have some, stays: nobody asked for an uninstall.
+    KeptWithInstances,
 }
 
 /// The remaining objects of a group.
@@ -98,25 +100,12 @@ enum End {
 }
 
 impl Remover {
-    /// Deletes those objects of `group` that the revision with this UID controls, but for those that an
-    /// heir owns as well, and lets go of the others.
-    pub async fn remove(&self, uid: &str, group: &[&Object]) -> Result<Removed, ApplyError> {
-        let endpoints = self.endpoints("removing", group).await?;
-        let removals = group.iter().zip(endpoints).map(|(content, endpoint)| async move {
-            // A kind that is not served has no objects.
-            let Some(endpoint) = endpoint else { return Ok(End::Gone) };
-            let removed = match self.remove_one(uid, content.name(), &endpoint).await {
-                Err(err) if code(&err) == 404 => match self.anew(content).await {
-                    Ok(Some(endpoint)) => self.remove_one(uid, content.name(), &endpoint).await,
-                    answer => answer.map(|_| End::Gone),
-                },
-                answer => answer,
-            };
-            removed.map_err(|err| (content.identity(), err))
-        });
-        let answers = join_bounded(removals.collect()).await;
+    /// Deletes those objects of `group` that the revision controls, but for those that an heir owns as
+    /// well, and lets go of the others.
+    pub async fn remove(&self, group: &[&Object]) -> Result<Removed, ApplyError> {
+        let remove = |name: String, at: Endpoint| async move { self.remove_one(&name, &at).await };
         let mut removed = Removed::default();
-        for end in ApplyError::unless_failed("removing", answers)? {
+        for end in self.each("removing", group, remove).await? {
             match end {
                 End::Gone => {}
                 End::Remains(object) => removed.remaining.push(object),
@@ -126,57 +115,68 @@ impl Remover {
         Ok(removed)
     }
 
-    /// Lets go of those of `crds` that the revision with this UID controls and that [`Self::crds`]
-    /// keeps, for itself and all other revisions: none that owns one lives on. Leaves the others
-    /// alone. Returns those it let go of.
-    pub async fn keep_data(&self, uid: &str, crds: &[Object]) -> Result<Vec<Kept>, ApplyError> {
-        let keeping = crds.iter().map(|crd| async move {
-            self.keep_one(uid, crd).await.map_err(|err| (crd.identity(), err))
-        });
-        let answers = join_bounded(keeping.collect()).await;
-        Ok(ApplyError::unless_failed("releasing", answers)?.into_iter().flatten().collect())
-    }
-
-    async fn keep_one(&self, uid: &str, crd: &Object) -> Result<Option<Kept>, kube::Error> {
-        let Some(endpoint) = self.endpoint(crd).await? else { return Ok(None) };
-        let kept = rewrite(&endpoint, crd.name(), |live| async move {
-            if !matches!(removal(Some(&live), uid, &self.heirs), Removal::Delete) {
-                return Ok(None);
-            }
-            let Some(owner) = self.reason_to_keep(&live).await? else { return Ok(None) };
-            let parts = let_stay(&live, &without_revisions(retained(&live, uid, owner)));
-            Ok(Some((live, parts)))
-        });
-        Ok(kept.await?.as_ref().map(Kept::of))
-    }
-
-    /// Takes our marks and owner reference off the objects and leaves them. `owner` is the
-    /// `owner-name` label of the revision: an object that nobody controls any more is known by it.
-    pub async fn orphan(
+    /// Lets go of a CRD that belongs to one of these revisions and that [`Self::crds`] keeps, for itself
+    /// and all other revisions: none that owns it lives on. Returns it, if it was let go of.
+    pub async fn keep_data(
         &self,
-        uid: &str,
-        owner: Option<&str>,
-        group: &[&Object],
-    ) -> Result<(), ApplyError> {
-        for (content, endpoint) in group.iter().zip(self.endpoints("releasing", group).await?) {
-            let Some(endpoint) = endpoint else { continue };
-            let released = match release((uid, owner), content.name(), &endpoint).await {
-                Err(err) if code(&err) == 404 => match self.anew(content).await {
-                    Ok(Some(endpoint)) => release((uid, owner), content.name(), &endpoint).await,
-                    answer => answer.map(drop),
-                },
-                answer => answer,
-            };
-            let failed = |err| ApplyError::of("releasing", vec![(content.identity(), err)]);
-            released.map_err(failed)?;
-        }
-        Ok(())
+        owners: &BTreeSet<String>,
+        crd: &Object,
+    ) -> Result<Option<Kept>, ApplyError> {
+        let keep = |name: String, at: Endpoint| async move {
+            let kept = rewrite(&at, &name, |live| async move {
+                let keeps = belongs_to(&live, owners) && self.keeps(&live).await?;
+                let parts = keeps.then(|| self.let_stay(&live));
+                Ok(parts.map(|parts| (live, parts)))
+            });
+            kept.await.map(|kept| kept.as_ref().map(Kept::of))
+        };
+        Ok(self.each("releasing", &[crd], keep).await?.pop().flatten())
     }
 
-    /// Looks up again where the kind of an object is served, because it no longer is where it was.
-    async fn anew(&self, content: &Object) -> Result<Option<Endpoint>, kube::Error> {
-        self.kinds.forget_group(content.group());
-        self.endpoint(content).await
+    /// Takes our marks and owner reference off the objects and leaves them. An object that nobody
+    /// controls any more is known by its label.
+    pub async fn orphan(&self, group: &[&Object]) -> Result<(), ApplyError> {
+        let (uid, owner) = (self.uid.as_str(), self.owner.as_deref());
+        let release = |name: String, at: Endpoint| async move {
+            let released = rewrite(&at, &name, |live| async move {
+                let ours = removal(&live, uid, &BTreeSet::new()) != Removal::Gone;
+                let parts = let_go(&orphaned(&live, uid));
+                Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
+            });
+            released.await.map(drop)
+        };
+        self.each("releasing", group, release).await.map(drop)
+    }
+
+    /// Does something to each of these objects whose kind is served, where the object is. Where a kind is
+    /// served is looked up again if it no longer is where it was.
+    async fn each<T, F: Future<Output = Result<T, kube::Error>>>(
+        &self,
+        doing: &str,
+        objects: &[&Object],
+        work: impl Fn(String, Endpoint) -> F,
+    ) -> Result<Vec<T>, ApplyError> {
+        let find = |object| async move { self.kinds.find_installed(&object).await };
+        let kinds = kinds_of(doing, objects, find).await?;
+        let work = &work;
+        let all = objects.iter().zip(kinds).map(|(object, kind)| async move {
+            // A kind that is not served has no objects.
+            let Some(kind) = kind else { return Ok(None) };
+            let at = Endpoint::new(self.client.clone(), &kind, object.namespace());
+            let done = match work(object.name().to_owned(), at).await {
+                Err(err) if code(&err) == 404 => {
+                    self.kinds.forget_group(object.group());
+                    match self.endpoint(object).await {
+                        Ok(Some(at)) => work(object.name().to_owned(), at).await.map(Some),
+                        answer => answer.map(|_| None),
+                    }
+                }
+                answer => answer.map(Some),
+            };
+            done.map_err(|err| (object.identity(), err))
+        });
+        let done = ApplyError::unless_failed(doing, join_bounded(all.collect()).await)?;
+        Ok(done.into_iter().flatten().collect())
     }
 
     /// Lists what carries the label of an extension, as far as the account may list it.
@@ -214,67 +214,56 @@ impl Remover {
         Ok(kind.map(|kind| Endpoint::new(self.client.clone(), &kind, content.namespace())))
     }
 
-    /// The same for each of these objects.
-    async fn endpoints(
-        &self,
-        doing: &str,
-        objects: &[&Object],
-    ) -> Result<Vec<Option<Endpoint>>, ApplyError> {
-        let find = |object| async move { self.kinds.find_installed(&object).await };
-        let kinds = kinds_of(doing, objects, find).await?;
-        let at = |(object, kind): (&&Object, Option<Kind>)| {
-            Some(Endpoint::new(self.client.clone(), &kind?, object.namespace()))
-        };
-        Ok(objects.iter().zip(kinds).map(at).collect())
-    }
-
-    async fn remove_one(
-        &self,
-        uid: &str,
-        name: &str,
-        endpoint: &Endpoint,
-    ) -> Result<End, kube::Error> {
-        let mut live = endpoint.get_served(name).await?;
+    async fn remove_one(&self, name: &str, endpoint: &Endpoint) -> Result<End, kube::Error> {
         for _ in 0..MAX_ATTEMPTS {
-            let answer = match (removal(live.as_ref(), uid, &self.heirs), &live) {
-                (Removal::Gone, _) | (_, None) => return Ok(End::Gone),
-                (Removal::Wait, Some(found)) => return Ok(End::Remains(found.clone())),
-                (Removal::Delete, Some(found)) => match self.reason_to_keep(found).await? {
-                    Some(owner) => {
-                        let metadata = without_revisions(retained(found, uid, owner));
-                        match endpoint.replace(found, &let_stay(found, &metadata)).await {
-                            Ok(_) => return Ok(End::Kept(Kept::of(found))),
-                            Err(err) => Err(err),
-                        }
+            let Some(live) = endpoint.get_served(name).await? else { return Ok(End::Gone) };
+            let answer = match removal(&live, &self.uid, &self.heirs) {
+                Removal::Gone => return Ok(End::Gone),
+                Removal::Wait => return Ok(End::Remains(live)),
+                Removal::Delete if self.keeps(&live).await? => {
+                    match endpoint.replace(&live, &self.let_stay(&live)).await {
+                        Ok(_) => return Ok(End::Kept(Kept::of(&live))),
+                        Err(err) => Err(err),
                     }
-                    None => endpoint.delete(found).await,
-                },
-                (Removal::Release, Some(found)) => {
-                    let parts = [("/metadata/ownerReferences", released(found, uid).into())];
-                    endpoint.replace(found, &parts).await.map(|_| ())
+                }
+                Removal::Delete => endpoint.delete(&live).await,
+                Removal::Release => {
+                    let parts = [("/metadata/ownerReferences", released(&live, &self.uid).into())];
+                    endpoint.replace(&live, &parts).await.map(drop)
                 }
             };
             match answer {
-                Ok(()) => {}
-                Err(err) if matches!(code(&err), 404 | 409) => {}
-                Err(err) => return Err(err),
+                Err(err) if !matches!(code(&err), 404 | 409) => return Err(err),
+                Ok(()) | Err(_) => {}
             }
-            live = endpoint.get_served(name).await?;
         }
-        Ok(live.map_or(End::Gone, End::Remains))
+        Ok(endpoint.get_served(name).await?.map_or(End::Gone, End::Remains))
     }
 
-    /// Returns for whom a CRD is kept that is about to be deleted: somebody's data is in it, or
+    /// Says whether an object is a CRD that stays instead of being deleted: somebody's data is in it, or
     /// nobody can say that there is none.
-    async fn reason_to_keep(&self, found: &Object) -> Result<Option<Option<&str>>, kube::Error> {
-        let owner = match &self.crds {
-            _ if found.kind() != CRD => return Ok(None),
-            Crds::Removed => return Ok(None),
-            Crds::Kept(owner) => return Ok(Some(owner.as_deref())),
-            Crds::KeptWithInstances(owner) => owner,
-        };
-        let (counted, _) = self.count(found, &BTreeSet::new()).await?;
-        Ok((counted != Instances::Counted(0)).then_some(owner.as_deref()))
+    async fn keeps(&self, found: &Object) -> Result<bool, kube::Error> {
+        Ok(found.kind() == CRD
+            && match self.crds {
+                Crds::Removed => false,
+                Crds::Kept => true,
+                Crds::KeptWithInstances => {
+                    self.count(found, &BTreeSet::new()).await?.0 != Instances::Counted(0)
+                }
+            })
+    }
+
+    /// Returns the change of a CRD that stays without its revision, and without the webhook that converts
+    /// its objects where they are the same in every version. Where they are not, the webhook stays
+    /// named: that objects cannot be read loses nothing, that they are not converted does.
+    ///
+    /// Source: applying.md 3.9.
+    fn let_stay(&self, found: &Object) -> Parts {
+        let mut parts = let_go(&retained(found, self.owner.as_deref()));
+        if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
+            parts.push(("/spec/conversion", json!({"strategy": "None"})));
+        }
+        parts
     }
 
     /// Counts the objects of a CRD that none of these owners controls, and those that one does.
@@ -372,20 +361,6 @@ impl Remover {
     }
 }
 
-/// Lets go of an object, if a revision with a UID or of an owner has it.
-async fn release(
-    (uid, owner): (&str, Option<&str>),
-    name: &str,
-    endpoint: &Endpoint,
-) -> Result<(), kube::Error> {
-    let released = rewrite(endpoint, name, |live| async move {
-        let ours = !matches!(removal(Some(&live), uid, &BTreeSet::new()), Removal::Gone);
-        let parts = let_go(&orphaned(&live, uid));
-        Ok((ours || is_left_by(&live, owner)).then_some((live, parts)))
-    });
-    released.await.map(drop)
-}
-
 /// Changes an object by what `change` makes of it, anew after a concurrent write. Returns it as it was
 /// before; nothing if it is gone or `change` leaves it as it is.
 async fn rewrite<F: Future<Output = Result<Option<(Object, Parts)>, kube::Error>>>(
@@ -413,28 +388,6 @@ fn is_left_by(live: &Object, owner: Option<&str>) -> bool {
     controller(live).is_none()
         && live.annotation(annotation::REVISION).is_some()
         && label.and_then(Value::as_str) == owner
-}
-
-/// Returns the change of a CRD that stays without its revision, and without the webhook that converts
-/// its objects where they are the same in every version. Where they are not, the webhook stays
-/// named: that objects cannot be read loses nothing, that they are not converted does.
-///
-/// Source: applying.md 3.9.
-fn let_stay(found: &Object, metadata: &Map<String, Value>) -> Parts {
-    let mut parts = let_go(metadata);
-    if is_converted_by_webhook(found) && cannot_stay(found).is_none() {
-        parts.push(("/spec/conversion", json!({"strategy": "None"})));
-    }
-    parts
-}
-
-/// Takes the references to revisions off: one that is gone already would let the garbage collector
-/// delete the object.
-fn without_revisions(mut metadata: Map<String, Value>) -> Map<String, Value> {
-    if let Some(Value::Array(references)) = metadata.get_mut("ownerReferences") {
-        references.retain(|it| it["kind"] != *ClusterObjectSet::kind(&()));
-    }
-    metadata
 }
 
 /// The parts of the metadata that say whose an object is.
@@ -503,6 +456,12 @@ mod tests {
     use super::*;
     use crate::cluster::answering::{answering, refusal};
 
+    fn remover(client: Client) -> Remover {
+        let kinds = Arc::new(Kinds::new(client.clone()));
+        let (uid, owner) = ("u".to_owned(), None);
+        Remover { client, kinds, uid, owner, crds: Crds::Removed, heirs: BTreeSet::new() }
+    }
+
     // applying.md 3.9: once in the version of the bundle, and once for the others
     #[tokio::test]
     async fn a_kind_that_is_not_served_is_asked_for_once_for_all_of_its_objects() {
@@ -515,14 +474,13 @@ mod tests {
                 _ => refusal(404),
             }
         });
-        let kinds = Arc::new(Kinds::new(client.clone()));
-        let remover = Remover { client, kinds, crds: Crds::Removed, heirs: BTreeSet::new() };
+        let remover = remover(client);
         let monitors = ["a", "b", "c"].map(|name| {
             let object = json!({"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
                 "metadata": {"namespace": "n", "name": name}});
             Object::from_value(object).unwrap()
         });
-        let left = remover.remove("u", &monitors.each_ref()).await.unwrap().remaining;
+        let left = remover.remove(&monitors.each_ref()).await.unwrap().remaining;
         assert!(left.is_empty());
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
@@ -565,17 +523,16 @@ mod tests {
             }
             (404, json!("404 page not found"))
         });
-        let kinds = Arc::new(Kinds::new(client.clone()));
-        let remover = Remover { client, kinds, crds: Crds::Removed, heirs: BTreeSet::new() };
+        let remover = remover(client);
         let object = json!({"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget",
             "metadata": {"namespace": "n", "name": "a"}});
         let object = Object::from_value(object).unwrap();
-        assert_eq!(remover.remove("u", &[&object]).await.unwrap().remaining.len(), 1);
+        assert_eq!(remover.remove(&[&object]).await.unwrap().remaining.len(), 1);
         updated.store(1, Ordering::Relaxed);
-        assert_eq!(remover.remove("u", &[&object]).await.unwrap().remaining.len(), 1);
+        assert_eq!(remover.remove(&[&object]).await.unwrap().remaining.len(), 1);
         updated.store(2, Ordering::Relaxed);
-        assert!(remover.remove("u", &[&object]).await.unwrap().remaining.is_empty());
-        remover.orphan("u", None, &[&object]).await.unwrap();
+        assert!(remover.remove(&[&object]).await.unwrap().remaining.is_empty());
+        remover.orphan(&[&object]).await.unwrap();
     }
 
     // applying.md 3.9
@@ -583,7 +540,8 @@ mod tests {
     #[case::not_converted("None", &["a", "b"], (false, None))]
     #[case::same_schemas("Webhook", &["a", "a"], (false, Some("None")))]
     #[case::other_schemas("Webhook", &["a", "b"], (true, None))]
-    fn a_crd_that_stays_is_converted_no_more_only_where_its_versions_are_the_same(
+    #[tokio::test]
+    async fn a_crd_that_stays_is_converted_no_more_only_where_its_versions_are_the_same(
         #[case] strategy: &str,
         #[case] schemas: &[&str],
         #[case] (needs_conversion, want): (bool, Option<&str>),
@@ -597,7 +555,7 @@ mod tests {
         let crd = Object::from_value(crd).unwrap();
         let name = "as.example.com".to_owned();
         assert_eq!(Kept::of(&crd), Kept { name, needs_conversion });
-        let parts = let_stay(&crd, &Map::new());
+        let parts = remover(answering(|_| refusal(404))).let_stay(&crd);
         let conversion = parts.iter().find(|(path, _)| *path == "/spec/conversion");
         let strategy = conversion.map(|(_, value)| value["strategy"].as_str().unwrap());
         assert_eq!(strategy, want);

@@ -14,8 +14,8 @@ use olm_core::error::Chain;
 use olm_core::guard::Policy;
 use olm_core::object::Identity;
 use olm_core::revision::{
-    Account, Adoption, Outcome, RevisionOwner, Sibling, changed, check_probes, has_succeeded,
-    owner_name,
+    Account, Adoption, Claim, Outcome, RevisionOwner, Sibling, changed, check_probes,
+    has_succeeded, owner_name,
 };
 use olm_core::status::Statement;
 use olm_core::status::object_set::{self, mutable_secrets, probe_line, stalled_workload};
@@ -28,7 +28,7 @@ use super::per_revision::PodFault;
 use super::plan::Plan;
 use super::{Attempt, Context, ObjectSetError};
 use crate::account::{impersonating, require};
-use crate::apply::{Applier, ApplyError, Existence, PhaseReport, Revision, check_content};
+use crate::apply::{Applier, ApplyError, Existence, PhaseReport, Unready, check_content};
 use crate::backoff::{RESYNC, jittered, resync};
 use crate::cluster::{RequestError, Target};
 use crate::reconcile::{Deadline, within};
@@ -51,12 +51,10 @@ impl Attempt<'_> {
             Plan::TearDown => return Box::pin(self.tear_down()).await,
             Plan::AwaitDeletion => Ok(Settled::again(None, jittered(LOOK_AGAIN))),
             Plan::Pause => Ok(self.look().await),
-            Plan::Archive | Plan::RollOut => match self.identity().await {
+            Plan::Archive => within(LIMIT, self.archive()).await,
+            Plan::RollOut => match self.identity().await {
                 Err(error) => Err(error),
-                Ok(account) if plan == Plan::RollOut => {
-                    return self.roll_out(&account).await;
-                }
-                Ok(account) => within(LIMIT, self.archive(&account)).await,
+                Ok(account) => return self.roll_out(&account).await,
             },
         };
         self.early(result)
@@ -124,12 +122,12 @@ impl Attempt<'_> {
         let existence = Existence::new(ctx.client.clone(), false);
         let (mut applier, _) = self.applier((&account, client), &content, existence).await?;
         // What nobody has applied yet is read, too.
-        applier.revision.first = false;
+        applier.first = false;
         let mut superseded = false;
         for (index, phase) in content.phases.iter().enumerate() {
             let report = applier.observe_phase(index, phase).await?;
             superseded |= report.superseded;
-            if !report.complete {
+            if report.unready.is_some() {
                 return Ok(self.incomplete(&applier, phase, report, superseded).await);
             }
         }
@@ -240,20 +238,21 @@ impl Attempt<'_> {
         let objects = objects.map(|wanted| wanted.object.identity());
         watch(ctx, set, (account, &client), objects.collect()).await;
         let (siblings, archived) = ctx.siblings(set).await?;
-        let revision = Revision {
+        let first = siblings.is_empty() && archived.is_empty() && !has_succeeded(set);
+        let claim = Claim {
             owner: owner(set, &archived),
-            generation: set.metadata.generation.unwrap_or_default(),
             siblings: owners(&siblings, extension),
             strangers: known_strangers(&ctx.revisions, set),
             adoption: extension
                 .extension()
                 .map(|extension| Adoption::of(extension.annotations()))
                 .unwrap_or_default(),
-            probes: set.spec.progression_probes.clone(),
-            first: siblings.is_empty() && archived.is_empty() && !has_succeeded(set),
         };
         let applier = Applier {
-            revision,
+            claim,
+            generation: set.metadata.generation.unwrap_or_default(),
+            probes: set.spec.progression_probes.clone(),
+            first,
             client,
             kinds: ctx.kinds.clone(),
             applied: ctx.applied.clone(),
@@ -285,7 +284,7 @@ impl Attempt<'_> {
             }
             // What was just written is often ready before anybody could read that it is not.
             let patience = Instant::now() + PATIENCE;
-            while report.as_ref().is_ok_and(|report| report.wrote && !report.complete)
+            while report.as_ref().is_ok_and(|report| report.wrote && report.unready.is_some())
                 && timeout_at(patience, news.come()).await.is_ok()
             {
                 applier.seen = ctx.watches.seen(&name);
@@ -295,7 +294,7 @@ impl Attempt<'_> {
             let mut report = report?;
             deferred.append(&mut report.deferred);
             superseded |= report.superseded;
-            if !report.complete {
+            if report.unready.is_some() {
                 return Ok(self.incomplete(&applier, phase, report, superseded).await);
             }
         }
@@ -316,14 +315,15 @@ impl Attempt<'_> {
     ) -> Settled {
         let Self { ctx, set, .. } = *self;
         let mut next = ctx.next_look(set, POLL_FAILING, LOOK_AGAIN);
+        let failing = report.unready.as_ref().map(|(_, unready)| unready.why.clone());
         // What stalled stands there until a newer revision is rolled out in its place.
         let stalled = if superseded {
             stalled(set).filter(|_| !has_succeeded(set))
         } else {
-            let object = report.unready.and_then(|position| phase.objects.get(position));
             let mut fault = None;
-            if let Some(ResolvedObject { object, .. }) = object {
-                let told = report.told;
+            if let Some((position, Unready { told, .. })) = report.unready
+                && let Some(ResolvedObject { object, .. }) = phase.objects.get(position)
+            {
                 let pods = ctx.pod_fault(set, applier, object, told.clone()).await;
                 let told = told.map(|why| probe_line(&object.identity(), &why));
                 let told = told.map(|why| PodFault { why, is_lasting: false });
@@ -332,7 +332,7 @@ impl Attempt<'_> {
             }
             hindrance(set, report.stalled, fault)
         };
-        let outcome = Outcome::RollingOut(report.failing);
+        let outcome = Outcome::RollingOut(failing);
         Settled { stalled, ..Settled::again(Some(outcome), next) }
     }
 

@@ -3,7 +3,7 @@
 //! There is no finalizer but upstream's, so that a controller of upstream that takes over in the
 //! middle leaves the rest to the garbage collector.
 
-use std::slice;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,9 +16,8 @@ use olm_cluster::{RefCause, RefError, read_secrets, resolve};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, archive_groups, controller, defined_kinds, has_finalizer,
-    has_orphan_finalizer, has_owner, has_succeeded, is_marked_orphaned, owner_name, removal_groups,
-    states,
+    Outcome, archive_groups, defined_kinds, has_finalizer, has_orphan_finalizer, has_owner,
+    has_succeeded, is_marked_orphaned, owner_name, removal_groups, states,
 };
 use olm_core::uninstall::UninstallPolicy;
 use tokio::time::Instant;
@@ -26,7 +25,7 @@ use tokio::time::Instant;
 use super::ended::Settled;
 use super::extension_state::ExtensionState;
 use super::{Attempt, ObjectSetError};
-use crate::account::{AccountError, GuardError, require};
+use crate::account::{AccountError, GuardError};
 use crate::apply::{Crds, Kept, Removed, Remover, finalizers};
 use crate::cluster::{RequestError, message};
 use crate::revision::{
@@ -70,18 +69,9 @@ struct Patience {
     every: Duration,
 }
 
-/// Why objects of a revision are removed.
-#[derive(Clone, Copy)]
-enum Purpose {
-    /// A later revision has taken over what it needs.
-    Archive,
-    /// Everything goes, but for CRDs that are to stay.
-    Uninstall(UninstallPolicy),
-}
-
 impl Attempt<'_> {
     /// Removes what an archived revision still controls.
-    pub(super) async fn archive(&self, account: &Account) -> Result<Settled, ObjectSetError> {
+    pub(super) async fn archive(&self) -> Result<Settled, ObjectSetError> {
         // The finalizer is put on before anything is applied.
         if !has_finalizer(self.set) {
             return Ok(Settled::at_rest(Some(Outcome::Archived)).finished());
@@ -91,9 +81,7 @@ impl Attempt<'_> {
         if live.is_none_or(|live| live.spec.lifecycle_state != self.set.spec.lifecycle_state) {
             return Ok(Settled::at_rest(None));
         }
-        require(&self.ctx.client, account).await?;
-        let remover = self.ctx.remover(account)?;
-        if self.take_down(remover, Purpose::Archive).await?.is_some() {
+        if self.take_down(Crds::KeptWithInstances).await?.is_some() {
             return Ok(Settled::again(Some(Outcome::Archiving), LOOK_AGAIN));
         }
         tracing::info!("archived revision removed from the cluster");
@@ -139,7 +127,11 @@ impl Attempt<'_> {
         if let Some(before) = predecessor(set, &ctx.list_siblings(set).await?) {
             return Ok(turn(before));
         }
-        match self.uninstall(policy).await {
+        let crds = match policy {
+            UninstallPolicy::RetainCrds => Crds::Kept,
+            UninstallPolicy::Delete | UninstallPolicy::BlockIfInstances => Crds::Removed,
+        };
+        match self.take_down(crds).await {
             Err(err) if is_identity_failure(&err) => {
                 // The garbage collector would take them, too.
                 let loses_crds = policy == UninstallPolicy::RetainCrds
@@ -204,8 +196,7 @@ impl Attempt<'_> {
                 .map_err(RequestError::doing("deleting content without an owner"))?;
             return Ok(Settled::at_rest(None).finished());
         }
-        let account = self.identity().await?;
-        let settled = self.archive(&account).await?;
+        let settled = self.archive().await?;
         Ok(Settled { outcome: Some(Outcome::Archiving), ..settled })
     }
 
@@ -213,25 +204,38 @@ impl Attempt<'_> {
     /// may have some: with its end the garbage collector would delete them, and every object of theirs.
     /// The next revision of the extension takes them up.
     async fn keep_data(&self) -> Result<(), ObjectSetError> {
-        let Self { ctx, set, .. } = *self;
-        let uid = set.uid().unwrap_or_default();
-        let mut crds = ctx.crds_of(&[uid.clone()].into()).await?;
+        let owners = self.set.uid().into_iter().collect();
+        let mut crds = self.ctx.crds_of(&owners).await?;
+        if !crds.is_empty() {
+            let heirs = self.heirs().await?;
+            crds.retain(|crd| !heirs.iter().any(|heir| has_owner(crd, heir)));
+        }
         if crds.is_empty() {
             return Ok(());
         }
-        let siblings = ctx.list_siblings(set).await?;
-        // Of several that are deleted together, none keeps a CRD for the others.
-        let lives = |it: &&ClusterObjectSet| it.metadata.deletion_timestamp.is_none();
-        let others: Vec<String> =
-            siblings.iter().filter(lives).filter_map(ResourceExt::uid).collect();
-        crds.retain(|crd| !others.iter().any(|other| has_owner(crd, other)));
-        if crds.is_empty() {
-            return Ok(());
+        let remover = self.as_account(Crds::KeptWithInstances).await?;
+        self.release_crds(&remover, (&owners, &crds), BY_HAND).await
+    }
+
+    /// Returns the UIDs of the other revisions of the extension that stay, so that what they own as well
+    /// goes back to them.
+    async fn heirs(&self) -> Result<BTreeSet<String>, ObjectSetError> {
+        let others = self.ctx.list_siblings(self.set).await?.into_iter();
+        let others = others.filter(|other| other.uid() != self.set.uid());
+        Ok(others.filter(stays).filter_map(|other| other.uid()).collect())
+    }
+
+    /// Lets go of those CRDs of these owners that stay.
+    async fn release_crds(
+        &self,
+        remover: &Remover,
+        (owners, crds): (&BTreeSet<String>, &[Object]),
+        why: &str,
+    ) -> Result<(), ObjectSetError> {
+        for crd in crds {
+            let kept = remover.keep_data(owners, crd).await?;
+            self.tell_kept(why, kept.as_slice()).await;
         }
-        let mut remover = self.as_account().await?;
-        remover.crds = Crds::KeptWithInstances(owner_name(set).map(str::to_owned));
-        let kept = remover.keep_data(&uid, &crds).await?;
-        self.tell_kept(BY_HAND, &kept).await;
         Ok(())
     }
 
@@ -264,22 +268,16 @@ impl Attempt<'_> {
 
     async fn release_all(&self) -> Result<(), ObjectSetError> {
         let Self { ctx, set, .. } = *self;
-        let remover = self.as_account().await?;
+        let remover = self.as_account(Crds::Kept).await?;
         let namespace = &ctx.settings.system_namespace;
         let secrets = read_secrets(&ctx.client, &remover.client, set, namespace).await;
         let phases = resolve(set, &secrets, namespace)?.plain();
-        let uid = set.uid().unwrap_or_default();
         for group in archive_groups(&phases) {
-            remover.orphan(&uid, owner_name(set), &group).await?;
+            remover.orphan(&group).await?;
         }
-        let crds = ctx.crds_of(&[uid.clone()].into()).await?;
+        let crds = ctx.crds_of(&set.uid().into_iter().collect()).await?;
         let unnamed: Vec<&Object> = crds.iter().collect();
-        Ok(remover.orphan(&uid, owner_name(set), &unnamed).await?)
-    }
-
-    /// Returns what is waited for, or `None` when nothing is left.
-    async fn uninstall(&self, policy: UninstallPolicy) -> Result<Option<String>, ObjectSetError> {
-        self.take_down(self.as_account().await?, Purpose::Uninstall(policy)).await
+        Ok(remover.orphan(&unnamed).await?)
     }
 
     /// Removes what a revision controls. Returns what the first unfinished group waits for.
@@ -290,74 +288,54 @@ impl Attempt<'_> {
     /// revision waits, because nobody else knows what only it installed.
     ///
     /// Source: applying.md 3.9.
-    async fn take_down(
-        &self,
-        mut remover: Remover,
-        purpose: Purpose,
-    ) -> Result<Option<String>, ObjectSetError> {
+    async fn take_down(&self, crds: Crds) -> Result<Option<String>, ObjectSetError> {
         let Self { ctx, set, .. } = *self;
-        let owner = owner_name(set);
-        let keeper = owner.map(str::to_owned);
-        remover.crds = match purpose {
-            Purpose::Archive => Crds::KeptWithInstances(keeper),
-            Purpose::Uninstall(UninstallPolicy::RetainCrds) => Crds::Kept(keeper),
-            Purpose::Uninstall(_) => Crds::Removed,
-        };
-        match purpose {
+        let mut remover = self.as_account(crds).await?;
+        let archives = crds == Crds::KeptWithInstances;
+        match crds {
             // One that never became the installed one may have taken over what that needs.
-            Purpose::Archive => {
-                let others = ctx.list_siblings(set).await?;
-                let others = others.into_iter().filter(|it| it.uid() != set.uid());
-                remover.heirs = others.filter(stays).filter_map(|it| it.uid()).collect();
-            }
-            Purpose::Uninstall(UninstallPolicy::RetainCrds) => self.keep_all_data(&remover).await?,
-            Purpose::Uninstall(_) => {}
+            Crds::KeptWithInstances => remover.heirs = self.heirs().await?,
+            Crds::Kept => self.keep_all_data(&remover).await?,
+            Crds::Removed => {}
         }
         let namespace = &ctx.settings.system_namespace;
         // Secrets that changed do not stop a removal: only what we control is deleted.
         let secrets = read_secrets(&ctx.client, &remover.client, set, namespace).await;
         let (phases, whole) = salvage(set, &secrets, namespace)?;
-        let removal = (purpose, &*defined_kinds(&phases));
+        let defined = if archives { Vec::new() } else { defined_kinds(&phases) };
         let mut unlisted = Vec::new();
-        if let (false, Some(owner)) = (whole, owner) {
+        if let (false, Some(owner)) = (whole, owner_name(set)) {
             let found = remover.labelled(owner).await?;
             let groups = found.groups.iter();
             let groups: Vec<Vec<&Object>> = groups.map(|group| group.iter().collect()).collect();
-            if let Some(text) = self.remove(&remover, &groups, removal).await? {
+            if let Some(text) = self.remove(&remover, &groups, &defined).await? {
                 return Ok(Some(text));
             }
             unlisted = found.unlisted;
         }
-        let groups = match purpose {
-            Purpose::Archive => archive_groups(&phases),
-            Purpose::Uninstall(_) => removal_groups(&phases),
-        };
-        if let Some(text) = self.remove(&remover, &groups, removal).await? {
+        let mut groups = if archives { archive_groups(&phases) } else { removal_groups(&phases) };
+        if let Some(text) = self.remove(&remover, &groups, &defined).await? {
             return Ok(Some(text));
         }
-        if remover.crds != Crds::Removed {
+        if crds != Crds::Removed {
             let crds = ctx.crds_of(&set.uid().into_iter().collect()).await?;
-            let unnamed: Vec<&Object> = crds.iter().collect();
-            if let Some(text) = self.remove(&remover, &[unnamed], removal).await? {
+            groups = vec![crds.iter().collect()];
+            if let Some(text) = self.remove(&remover, &groups, &defined).await? {
                 return Ok(Some(text));
             }
         }
-        match purpose {
-            Purpose::Archive if !unlisted.is_empty() => Err(ObjectSetError::Unlisted(unlisted)),
-            Purpose::Archive | Purpose::Uninstall(_) => Ok(None),
+        if archives && !unlisted.is_empty() {
+            return Err(ObjectSetError::Unlisted(unlisted));
         }
+        Ok(None)
     }
 
     /// Lets go of the CRDs of all revisions of the extension: those that go after this one may ask for less.
     async fn keep_all_data(&self, remover: &Remover) -> Result<(), ObjectSetError> {
         let siblings = self.ctx.list_siblings(self.set).await?;
         let owners = siblings.iter().chain([self.set]).filter_map(ResourceExt::uid).collect();
-        for crd in self.ctx.crds_of(&owners).await? {
-            let Some(owner) = controller(&crd) else { continue };
-            let kept = remover.keep_data(&owner.uid, slice::from_ref(&crd)).await?;
-            self.tell_kept(AS_THE_POLICY_ASKS, &kept).await;
-        }
-        Ok(())
+        let crds = self.ctx.crds_of(&owners).await?;
+        self.release_crds(remover, (&owners, &crds), AS_THE_POLICY_ASKS).await
     }
 
     /// Removes groups one after the other; `defined` are the kinds of the revision's own CRDs. Returns
@@ -366,16 +344,15 @@ impl Attempt<'_> {
         &self,
         remover: &Remover,
         groups: &[Vec<&Object>],
-        (purpose, defined): (Purpose, &[(String, String)]),
+        defined: &[(String, String)],
     ) -> Result<Option<String>, ObjectSetError> {
-        let limit = self.ctx.settings.crd_timeout;
-        let (why, patience) = match purpose {
-            Purpose::Archive => (NOT_PART, CrdPatience { limit, defined: &[] }),
-            Purpose::Uninstall(_) => (AS_THE_POLICY_ASKS, CrdPatience { limit, defined }),
+        let patience = CrdPatience { limit: self.ctx.settings.crd_timeout, defined };
+        let why = match remover.crds {
+            Crds::KeptWithInstances => NOT_PART,
+            Crds::Kept | Crds::Removed => AS_THE_POLICY_ASKS,
         };
-        let uid = self.set.uid().unwrap_or_default();
         for group in groups {
-            let Removed { remaining, kept } = remove_group(&patience, remover, &uid, group).await?;
+            let Removed { remaining, kept } = remove_group(&patience, remover, group).await?;
             self.tell_kept(why, &kept).await;
             if !remaining.is_empty() {
                 return Ok(Some(describe(remover, &remaining).await));
@@ -474,10 +451,9 @@ fn kept_note(why: &str, Kept { name, needs_conversion }: &Kept) -> String {
 async fn remove_group(
     patience: &CrdPatience<'_>,
     by: &Remover,
-    uid: &str,
     group: &[&Object],
 ) -> Result<Removed, ObjectSetError> {
-    let mut removed = by.remove(uid, group).await?;
+    let mut removed = by.remove(group).await?;
     for _ in 0..QUICK_LOOKS {
         let now = Timestamp::now();
         removed.remaining.retain(|object| !patience.ends(object, now));
@@ -492,7 +468,7 @@ async fn remove_group(
         tokio::time::sleep(QUICK_LOOK).await;
         let Removed { remaining, mut kept } = removed;
         let left: Vec<&Object> = remaining.iter().collect();
-        removed = by.remove(uid, &left).await?;
+        removed = by.remove(&left).await?;
         kept.append(&mut removed.kept);
         removed.kept = kept;
     }
@@ -584,7 +560,6 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use rstest::rstest;
@@ -624,7 +599,8 @@ mod tests {
     async fn a_removal_names_the_finalizers_it_waits_for() {
         let client = answering(|_| refusal(404));
         let kinds = Arc::new(Kinds::new(client.clone()));
-        let remover = Remover { client, kinds, crds: Crds::Removed, heirs: BTreeSet::new() };
+        let (uid, owner, heirs) = Default::default();
+        let remover = Remover { client, kinds, uid, owner, crds: Crds::Removed, heirs };
         let object = |finalizers| {
             let metadata = json!({"namespace": "n", "name": "a", "finalizers": finalizers});
             let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata});

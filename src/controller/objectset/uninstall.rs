@@ -12,7 +12,7 @@ use olm_cluster::{Unread, content, crds};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::revision::{
-    Account, Outcome, asked_uninstall_policies, extension_reference, is_revision,
+    Outcome, asked_uninstall_policies, extension_reference, is_revision, owner_name,
 };
 use olm_core::uninstall::{self, Instances, UninstallPolicy, cannot_stay};
 use tokio::time::Instant;
@@ -31,16 +31,11 @@ const REMEMBERED: Duration = Duration::from_mins(1);
 /// The interval of counts until the numbers are recent enough.
 const COUNTED_AGAIN: Duration = Duration::from_secs(10);
 
-/// The known numbers of the objects of CRDs.
-enum Counted {
-    /// So many of each; why the account could not count them, where the API server's own numbers are
-    /// used.
-    Known(BTreeMap<String, Instances>, Option<String>),
-    /// There were none a moment ago, and nothing is known to have come since.
-    Remembered,
-    /// None, by numbers that may be too old; what is reported, and the time of the next count.
-    Aging(Outcome, Duration),
-}
+/// Why a removal waits: what is reported, and the time of the next count.
+type Block = (Outcome, Duration);
+/// How many objects there are of each CRD, and why the account could not count them, where the API server's
+/// own numbers are used.
+type Counted = (BTreeMap<String, Instances>, Option<String>);
 
 /// Puts what the API server has stored in the place of what the account could not count, but for the
 /// bundle's own.
@@ -55,7 +50,7 @@ fn complete(counted: &mut BTreeMap<String, Instances>, stored: &Numbers, own: &N
 
 /// Returns what is reported while none have been known for less time than numbers may be old, and when
 /// they are read again.
-fn aging(why: &str, known: Duration) -> Option<(Outcome, Duration)> {
+fn aging(why: &str, known: Duration) -> Option<Block> {
     let left = MAX_AGE.saturating_sub(known);
     let text = format!(
         "no instances of its CRDs are known, but the account cannot count them ({why}); the API \
@@ -110,7 +105,7 @@ impl Attempt<'_> {
         &self,
         policy: UninstallPolicy,
         siblings: &[ClusterObjectSet],
-    ) -> Result<Option<(Outcome, Duration)>, ObjectSetError> {
+    ) -> Result<Option<Block>, ObjectSetError> {
         if policy == UninstallPolicy::Delete {
             return Ok(None);
         }
@@ -125,9 +120,8 @@ impl Attempt<'_> {
         let (counted, own) = self.count_as_account(&crds, &owners).await?;
         let uid = self.set.uid().unwrap_or_default();
         let (counted, why) = match self.ctx.count_again(&uid, &crds, counted, &own).await {
-            Counted::Known(counted, why) => (counted, why),
-            Counted::Remembered => return Ok(None),
-            Counted::Aging(outcome, next) => return Ok(Some((outcome, next))),
+            Ok(counted) => counted,
+            Err(block) => return Ok(block),
         };
         let name = self.extension.extension().map(ResourceExt::name_any);
         let text = uninstall::blocked(name.as_deref(), &counted);
@@ -145,7 +139,7 @@ impl Attempt<'_> {
         owners: &BTreeSet<String>,
     ) -> Result<(BTreeMap<String, Instances>, Numbers), ObjectSetError> {
         let names = || crds.iter().map(|crd| crd.name().to_owned());
-        let remover = match self.as_account().await {
+        let remover = match self.as_account(Crds::Removed).await {
             Ok(remover) => remover,
             Err(error) => {
                 let unknown = Instances::Unknown(Chain(&error).to_string());
@@ -194,11 +188,19 @@ impl Attempt<'_> {
         own
     }
 
-    /// Returns what removes objects as the account of the revision.
-    pub(super) async fn as_account(&self) -> Result<Remover, ObjectSetError> {
+    /// Returns what removes objects of the revision as its account, which exists.
+    pub(super) async fn as_account(&self, crds: Crds) -> Result<Remover, ObjectSetError> {
+        let Self { ctx, set, .. } = *self;
         let account = self.identity().await?;
-        require(&self.ctx.client, &account).await?;
-        self.ctx.remover(&account)
+        require(&ctx.client, &account).await?;
+        Ok(Remover {
+            client: impersonating(&ctx.client, &account)?,
+            kinds: ctx.kinds.clone(),
+            uid: set.uid().unwrap_or_default(),
+            owner: owner_name(set).map(str::to_owned),
+            crds,
+            heirs: BTreeSet::new(),
+        })
     }
 
     /// Returns the CRDs that an extension or its revisions control and that are not being deleted, and
@@ -245,19 +247,22 @@ impl Context {
 
     /// Counts anew what the account could not: by what it counted a moment ago, unless the API server's
     /// own numbers have changed since, else by these, which may be a while old. They show no content.
+    ///
+    /// # Errors
+    /// Where there are none: whether that has to be counted again, because the numbers may be too old.
     async fn count_again(
         &self,
         uid: &str,
         crds: &[Object],
         mut counted: BTreeMap<String, Instances>,
         own: &Numbers,
-    ) -> Counted {
+    ) -> Result<Counted, Option<Block>> {
         let unknown = |instances: &Instances| matches!(instances, Instances::Unknown(_));
         let Some(Instances::Unknown(why)) = counted.values().find(|it| unknown(it)).cloned() else {
             if counted.values().any(is_some) {
                 self.kept.counts.put(uid, None);
             }
-            return Counted::Known(counted, None);
+            return Ok((counted, None));
         };
         let now = Instant::now();
         let before = self.kept.counts.get(uid);
@@ -267,7 +272,7 @@ impl Context {
                 stored.retain(|crd, count| then.get(crd) != Some(count));
                 complete(&mut counted, &stored, &own);
                 if !counted.values().any(is_some) {
-                    return Counted::Remembered;
+                    return Err(None);
                 }
                 now
             }
@@ -279,21 +284,11 @@ impl Context {
         // An old zero counts when there was nothing else for as long as numbers may be old.
         let since = if empty { since } else { now };
         self.kept.counts.put(uid, Some(Counts::Unknown(since)));
-        if let Some((outcome, next)) = aging(&why, now.duration_since(since)).filter(|_| empty) {
-            return Counted::Aging(outcome, next);
+        if let Some(block) = aging(&why, now.duration_since(since)).filter(|_| empty) {
+            return Err(Some(block));
         }
         let completed = !counted.values().any(unknown);
-        Counted::Known(counted, completed.then_some(why))
-    }
-
-    /// Returns what removes objects as an account that exists, CRDs among them.
-    pub(super) fn remover(&self, account: &Account) -> Result<Remover, ObjectSetError> {
-        Ok(Remover {
-            client: impersonating(&self.client, account)?,
-            kinds: self.kinds.clone(),
-            crds: Crds::Removed,
-            heirs: BTreeSet::new(),
-        })
+        Ok((counted, completed.then_some(why)))
     }
 
     /// Reads the CRDs that one of these owners controls and that are not being deleted.

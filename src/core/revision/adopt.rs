@@ -1,10 +1,11 @@
 //! Decides whether a revision may take over an object that is already on the cluster.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::CollisionProtection;
-use olm_api::keys::{label, policy};
+use olm_api::keys::{annotation, label, policy};
 use serde::Deserialize as _;
 
 use crate::object::Object;
@@ -26,29 +27,40 @@ impl Adoption {
 
     /// Returns whether `live` may be taken over: its kind is listed, and it has no owner. An object
     /// that still names a deleted revision may be removed by the garbage collector at any moment.
-    fn allows(&self, live: &Object, revision_key: &str) -> bool {
+    fn allows(&self, live: &Object) -> bool {
         let kind = live.kind();
         let full = format!("{kind}.{}", live.group());
         let named = [Self::ALL, kind, &full].iter().any(|it| self.0.contains(*it));
         let is_owned = live.list_at("/metadata/ownerReferences").next().is_some();
-        named && (live.annotation(revision_key).is_none() || !is_owned)
+        named && (live.annotation(annotation::REVISION).is_none() || !is_owned)
     }
 }
 
-/// The revision that wants an object.
+/// What marks an object as managed by a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct RevisionOwner {
+    /// Name of the ClusterObjectSet.
+    pub name: String,
     /// UID of the ClusterObjectSet.
     pub uid: String,
     /// `spec.revision`.
     pub revision: i64,
-    /// Effective collision protection: of the object, else its phase, else the revision.
-    pub protection: CollisionProtection,
-    /// The `owner-name` label of the revision, if it has one.
+    /// Its `owner-name` label; object sets made by hand have none, and then none is written.
     pub owner_name: Option<String>,
+    /// UIDs of the revisions of the same extension that are archived.
+    pub archived: Vec<String>,
+}
+
+/// A revision that wants objects, and who else counts.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// The labels and owner of its objects.
+    pub owner: RevisionOwner,
+    /// Other owners of the same extension.
+    pub siblings: Vec<Sibling>,
     /// UIDs of the known revisions with the same label that are not of the same extension.
     pub strangers: BTreeSet<String>,
-    /// What is taken over on request.
+    /// What the user lets it take over.
     pub adoption: Adoption,
 }
 
@@ -82,78 +94,82 @@ pub fn controller(live: &Object) -> Option<OwnerReference> {
     OwnerReference::deserialize(references.find(|it| it["controller"] == true)?).ok()
 }
 
-/// Decides what `claim` may do about an object.
-///
-/// `live` is the object on the cluster, if it exists. `revision_key` is the annotation with the
-/// revision number on managed objects; it orders siblings and marks an object that was just
-/// orphaned, but is never proof of ownership.
-///
-/// An object whose controller was a revision that was deleted by hand still names the claimant as
-/// an owner, which keeps the garbage collector from deleting it: it goes back to the claimant. So
-/// does an object that an earlier revision of the same extension released because it holds data.
-/// What nobody controls is also taken over where the user asks for it ([`Adoption`]).
-///
-/// Source: applying.md 3.6 and 7.3, boxcutter `machinery/objects.go`.
-pub fn decide(
-    live: Option<&Object>,
-    claim: &Claim,
-    siblings: &[Sibling],
-    revision_key: &str,
-) -> Decision {
-    let Some(live) = live else { return Decision::Create };
-    let Some(controller) = controller(live) else {
-        if has_owner(live, &claim.uid)
-            || is_retained_for(live, claim.owner_name.as_deref())
-            || claim.adoption.allows(live, revision_key)
-        {
-            return Decision::Adopt;
-        }
-        // The garbage collector may still delete an object whose owner was just removed.
-        let orphaned = live.annotation(revision_key).is_some();
-        return if orphaned || claim.protection == CollisionProtection::Prevent {
-            Decision::Collide(None)
-        } else {
-            Decision::Adopt
-        };
-    };
-    if controller.uid == claim.uid {
-        return Decision::Update;
+impl Claim {
+    /// Returns whether an object is controlled by this revision, or by another owner of its
+    /// extension.
+    pub fn controls(&self, live: &Object) -> bool {
+        controller(live).is_some_and(|it| it.uid == self.owner.uid || self.sibling(&it).is_some())
     }
-    let Some(sibling) = siblings.iter().find(|sibling| sibling.uid == controller.uid) else {
-        if is_of_later_revision(live, &controller, claim, revision_key) {
-            return Decision::Superseded;
-        }
-        return match claim.protection {
-            CollisionProtection::None => Decision::Adopt,
-            CollisionProtection::Prevent | CollisionProtection::IfNoController => {
-                Decision::Collide(Some(controller))
+
+    fn sibling(&self, controller: &OwnerReference) -> Option<&Sibling> {
+        self.siblings.iter().find(|sibling| sibling.uid == controller.uid)
+    }
+
+    /// Decides what to do about an object: `live` is the one on the cluster, if it exists, and
+    /// `protection` the effective one of the object, else its phase, else the revision.
+    ///
+    /// The annotation with the revision number on managed objects orders siblings and marks an object that
+    /// was just orphaned, but is never proof of ownership.
+    ///
+    /// An object whose controller was a revision that was deleted by hand still names the claimant as
+    /// an owner, which keeps the garbage collector from deleting it: it goes back to the claimant. So
+    /// does an object that an earlier revision of the same extension released because it holds data.
+    /// What nobody controls is also taken over where the user asks for it ([`Adoption`]).
+    ///
+    /// Source: applying.md 3.6 and 7.3, boxcutter `machinery/objects.go`.
+    pub fn decide(&self, live: Option<&Object>, protection: CollisionProtection) -> Decision {
+        let Some(live) = live else { return Decision::Create };
+        let Some(controller) = controller(live) else {
+            if has_owner(live, &self.owner.uid)
+                || is_retained_for(live, self.owner.owner_name.as_deref())
+                || self.adoption.allows(live)
+            {
+                return Decision::Adopt;
             }
+            // The garbage collector may still delete an object whose owner was just removed.
+            let orphaned = live.annotation(annotation::REVISION).is_some();
+            return if orphaned || protection == CollisionProtection::Prevent {
+                Decision::Collide(None)
+            } else {
+                Decision::Adopt
+            };
         };
-    };
-    let annotated = live.annotation(revision_key);
-    let theirs = annotated.and_then(|text| text.parse::<i64>().ok()).unwrap_or(sibling.revision);
-    match theirs.cmp(&claim.revision) {
-        std::cmp::Ordering::Greater => Decision::Superseded,
-        std::cmp::Ordering::Less => Decision::Adopt,
-        std::cmp::Ordering::Equal => Decision::Collide(Some(controller)),
+        if controller.uid == self.owner.uid {
+            return Decision::Update;
+        }
+        let Some(sibling) = self.sibling(&controller) else {
+            if self.is_of_later_revision(live, &controller) {
+                return Decision::Superseded;
+            }
+            return match protection {
+                CollisionProtection::None => Decision::Adopt,
+                CollisionProtection::Prevent | CollisionProtection::IfNoController => {
+                    Decision::Collide(Some(controller))
+                }
+            };
+        };
+        match number_of(live).unwrap_or(sibling.revision).cmp(&self.owner.revision) {
+            Ordering::Greater => Decision::Superseded,
+            Ordering::Less => Decision::Adopt,
+            Ordering::Equal => Decision::Collide(Some(controller)),
+        }
+    }
+
+    /// Returns whether a later revision of the same extension controls `live`, which was created after
+    /// the siblings were read: an object taken back from it would be deleted when the claimant is
+    /// archived.
+    fn is_of_later_revision(&self, live: &Object, controller: &OwnerReference) -> bool {
+        let owner = live.label(label::OWNER_NAME);
+        controller.kind == "ClusterObjectSet"
+            && !self.strangers.contains(&controller.uid)
+            && owner.is_some_and(|owner| Some(owner) == self.owner.owner_name.as_deref())
+            && number_of(live).is_some_and(|number| number > self.owner.revision)
     }
 }
 
-/// Returns whether a later revision of the same extension controls `live`, which was created after
-/// the siblings were read: an object taken back from it would be deleted when the claimant is
-/// archived.
-fn is_of_later_revision(
-    live: &Object,
-    controller: &OwnerReference,
-    claim: &Claim,
-    revision_key: &str,
-) -> bool {
-    let owner = live.label(label::OWNER_NAME);
-    let number = live.annotation(revision_key).and_then(|text| text.parse::<i64>().ok());
-    controller.kind == "ClusterObjectSet"
-        && !claim.strangers.contains(&controller.uid)
-        && owner.is_some_and(|owner| Some(owner) == claim.owner_name.as_deref())
-        && number.is_some_and(|number| number > claim.revision)
+/// Returns the number of the revision that an object was applied by last.
+fn number_of(live: &Object) -> Option<i64> {
+    live.annotation(annotation::REVISION)?.parse().ok()
 }
 
 /// What to do about one object of a revision that is removed.
@@ -165,7 +181,7 @@ pub enum Removal {
     Wait,
     /// It is not ours, or not ours alone, but names us as an owner: remove only that reference.
     Release,
-    /// It is absent or does not belong to us.
+    /// It does not belong to us.
     Gone,
 }
 
@@ -177,21 +193,23 @@ pub enum Removal {
 /// of `heirs` owns as well goes back to that.
 ///
 /// Source: applying.md 3.9.
-pub fn removal(live: Option<&Object>, uid: &str, heirs: &BTreeSet<String>) -> Removal {
-    let Some(live) = live else { return Removal::Gone };
-    let named = has_owner(live, uid);
-    let ours = match controller(live) {
-        Some(controller) => controller.uid == uid,
-        None => named,
-    };
-    if ours {
-        return match live.pointer("/metadata/deletionTimestamp") {
-            Some(_) => Removal::Wait,
-            None if heirs.iter().any(|heir| has_owner(live, heir)) => Removal::Release,
-            None => Removal::Delete,
-        };
+pub fn removal(live: &Object, uid: &str, heirs: &BTreeSet<String>) -> Removal {
+    if !has_owner(live, uid) {
+        return Removal::Gone;
     }
-    if named { Removal::Release } else { Removal::Gone }
+    let ours = controller(live).is_none_or(|controller| controller.uid == uid);
+    match live.pointer("/metadata/deletionTimestamp") {
+        Some(_) if ours => Removal::Wait,
+        None if ours && !heirs.iter().any(|heir| has_owner(live, heir)) => Removal::Delete,
+        _ => Removal::Release,
+    }
+}
+
+/// Says whether `live`, which is not being deleted, belongs to one of these owners, by UID: one of them is
+/// its controller, or is its owner while nobody is its controller.
+pub fn belongs_to(live: &Object, owners: &BTreeSet<String>) -> bool {
+    let mut owners = owners.iter();
+    owners.any(|owner| removal(live, owner, &BTreeSet::new()) == Removal::Delete)
 }
 
 /// Says whether an owner reference of `live`, controller or not, has this UID.

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::object::{Object, is_set, map_in};
 
-use super::adopt::{controller, has_owner};
+use super::adopt::{RevisionOwner, controller, has_owner};
 use super::hex;
 use crate::go_json;
 
@@ -17,20 +17,8 @@ use crate::go_json;
 const FORBIDDEN: [&str; 6] =
     ["uid", "generation", "generateName", "finalizers", "ownerReferences", "resourceVersion"];
 
-/// What marks an object as managed by a revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RevisionOwner {
-    /// Name of the ClusterObjectSet.
-    pub name: String,
-    /// UID of the ClusterObjectSet.
-    pub uid: String,
-    /// `spec.revision`.
-    pub revision: i64,
-    /// Its `owner-name` label; object sets made by hand have none, and then none is written.
-    pub owner_name: Option<String>,
-    /// UIDs of the revisions of the same extension that are archived.
-    pub archived: Vec<String>,
-}
+/// The kind of revisions.
+const REVISION: &str = "ClusterObjectSet";
 
 /// Returns the metadata fields of `object` that content must not have. Empty ones say nothing.
 ///
@@ -135,7 +123,7 @@ pub fn with_owner(live: &Object, owner: &RevisionOwner) -> Value {
 fn reference(owner: &RevisionOwner, controller: bool) -> Value {
     json!({
         "apiVersion": API_VERSION,
-        "kind": "ClusterObjectSet",
+        "kind": REVISION,
         "name": owner.name,
         "uid": owner.uid,
         "controller": controller,
@@ -229,10 +217,7 @@ pub(super) fn holds(live: &Value, wanted: &Value) -> bool {
 /// Returns the owner references of `live` without those of `uid`, for a patch that only
 /// releases it.
 pub fn released(live: &Object, uid: &str) -> Vec<Value> {
-    references(live)
-        .into_iter()
-        .filter(|reference| reference.get("uid").and_then(Value::as_str) != Some(uid))
-        .collect()
+    references(live).into_iter().filter(|reference| reference["uid"] != uid).collect()
 }
 
 /// Returns the metadata of `live` for when its revision is removed but the object stays: without
@@ -241,9 +226,27 @@ pub fn released(live: &Object, uid: &str) -> Vec<Value> {
 ///
 /// Source: applying.md 3.9 and 7.3.
 pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
+    unmarked(live, |owner| owner["uid"] != uid)
+}
+
+/// Returns the metadata of `live` for when its revision is removed but the object stays for the
+/// data it holds: as [`orphaned`], but without any revision, because one that is gone already would let
+/// the garbage collector delete it, and marked so that a later revision of the extension `owner` may take
+/// it over again.
+///
+/// Source: applying.md 7.3.
+pub fn retained(live: &Object, owner: Option<&str>) -> Map<String, Value> {
+    let mut metadata = unmarked(live, |owner| owner["kind"] != REVISION);
+    if let Some(owner) = owner {
+        map_in(&mut metadata, "labels").insert(label::RETAINED_BY.to_owned(), owner.into());
+    }
+    metadata
+}
+
+fn unmarked(live: &Object, stays: impl Fn(&Value) -> bool) -> Map<String, Value> {
     let mut object = live.clone();
-    let mut references = released(live, uid);
-    references.retain(|reference| reference["kind"] != label::OWNER_KIND_EXTENSION);
+    let mut references = references(live);
+    references.retain(|owner| stays(owner) && owner["kind"] != label::OWNER_KIND_EXTENSION);
     let metadata = object.metadata_mut();
     metadata.insert("ownerReferences".to_owned(), references.into());
     let labels = map_in(metadata, "labels");
@@ -257,25 +260,9 @@ pub fn orphaned(live: &Object, uid: &str) -> Map<String, Value> {
     metadata.clone()
 }
 
-/// Returns the metadata of `live` for when its revision is removed but the object stays for the
-/// data it holds: as [`orphaned`], and marked so that a later revision of the extension `owner` may
-/// take it over again.
-///
-/// Source: applying.md 7.3.
-pub fn retained(live: &Object, uid: &str, owner: Option<&str>) -> Map<String, Value> {
-    let mut metadata = orphaned(live, uid);
-    if let Some(owner) = owner {
-        map_in(&mut metadata, "labels").insert(label::RETAINED_BY.to_owned(), owner.into());
-    }
-    metadata
-}
-
 fn other_references(live: Option<&Object>, owner: &RevisionOwner) -> Vec<Value> {
     let mut others = live.map(|live| released(live, &owner.uid)).unwrap_or_default();
-    others.retain(|reference| {
-        let uid = reference.get("uid").and_then(Value::as_str);
-        !owner.archived.iter().any(|archived| Some(archived.as_str()) == uid)
-    });
+    others.retain(|reference| !owner.archived.iter().any(|archived| reference["uid"] == *archived));
     for other in &mut others {
         if let Value::Object(other) = other
             && other.contains_key("controller")

@@ -29,8 +29,8 @@ mod typed;
 mod workload;
 
 pub use adopt::{
-    Adoption, Claim, Decision, Removal, Sibling, controller, decide, has_owner, is_retained_for,
-    removal,
+    Adoption, Claim, Decision, Removal, RevisionOwner, Sibling, belongs_to, controller, has_owner,
+    is_retained_for, removal,
 };
 pub use error::{RevisionError, check_annotations};
 pub use fixed::Fixed;
@@ -39,8 +39,8 @@ pub use identity::{
 };
 pub use leftover::{RefusedField, take_leftovers};
 pub use managed::{
-    RevisionOwner, desired_object, fingerprint, forbidden_metadata, is_applied, is_unchanged,
-    orphaned, released, retained, with_owner,
+    desired_object, fingerprint, forbidden_metadata, is_applied, is_unchanged, orphaned, released,
+    retained, with_owner,
 };
 pub use managed_fields::{in_one_version, take_applied_fields, upgrade_managed_fields};
 pub use observed::changed;

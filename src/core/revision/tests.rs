@@ -200,16 +200,14 @@ proptest! {
 
 // Adoption.
 
-const KEY: &str = annotation::REVISION;
-
 fn live(controller: Option<&str>, revision: Option<&str>) -> Object {
     let mut value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     if let Some(uid) = controller {
-        value["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "K",
-            "name": "n", "uid": uid, "controller": true}]);
+        value["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1",
+            "kind": "ClusterObjectSet", "name": "n", "uid": uid, "controller": true}]);
     }
     if let Some(revision) = revision {
-        value["metadata"]["annotations"] = json!({KEY: revision});
+        value["metadata"]["annotations"] = json!({annotation::REVISION: revision});
     }
     object(value)
 }
@@ -222,7 +220,7 @@ fn left_behind(uid: &str) -> Object {
 }
 
 fn retained_by(extension: &str) -> Object {
-    let kept = super::retained(&live(Some("one"), Some("1")), "one", Some(extension));
+    let kept = super::retained(&live(Some("one"), Some("1")), Some(extension));
     let mut left = live(None, None);
     *left.metadata_mut() = kept;
     left
@@ -231,7 +229,6 @@ fn retained_by(extension: &str) -> Object {
 /// Controlled by a revision of an extension that was made after the siblings were read.
 fn of_later_revision(extension: &str, revision: &str) -> Object {
     let mut live = live(Some("four"), Some(revision));
-    live.0["metadata"]["ownerReferences"][0]["kind"] = json!("ClusterObjectSet");
     live.0["metadata"]["labels"] = json!({label::OWNER_NAME: extension});
     live
 }
@@ -258,10 +255,8 @@ fn said(words: &[&str]) -> Object {
     }
 }
 
-fn claim(protection: CollisionProtection, adoption: Adoption) -> Claim {
-    let (uid, owner_name) = ("me".to_owned(), Some("e".to_owned()));
-    let strangers = ["stranger".to_owned()].into();
-    Claim { uid, revision: 2, protection, owner_name, strangers, adoption }
+fn claim(adoption: Adoption, siblings: Vec<Sibling>) -> Claim {
+    Claim { owner: owner(), siblings, strangers: ["stranger".to_owned()].into(), adoption }
 }
 
 fn outcome(decision: &Decision) -> &'static str {
@@ -279,6 +274,7 @@ fn outcome(decision: &Decision) -> &'static str {
 fn existing_object() {
     let siblings = [("one", 1), ("three", 3), ("extension", 0)]
         .map(|(uid, revision)| Sibling { uid: uid.to_owned(), revision });
+    let claim = claim(Adoption::default(), siblings.into());
     let protections = [
         CollisionProtection::Prevent,
         CollisionProtection::IfNoController,
@@ -286,10 +282,7 @@ fn existing_object() {
     ];
     for (live, want) in cases::<(Vec<&str>, [&str; 3])>(CASES, "existing_object") {
         let live = said(&live);
-        let got = protections.map(|protection| {
-            let claim = claim(protection, Adoption::default());
-            outcome(&decide(Some(&live), &claim, &siblings, KEY))
-        });
+        let got = protections.map(|protection| outcome(&claim.decide(Some(&live), protection)));
         assert_eq!(got, want);
     }
 }
@@ -308,25 +301,28 @@ fn who_manages_an_object_shows() {
 fn adoption() {
     for (annotation, live, want) in cases::<(&str, Vec<&str>, &str)>(CASES, "adoption") {
         let annotations = [(keys::policy::ADOPT.to_owned(), annotation.to_owned())];
-        let claim = claim(CollisionProtection::Prevent, Adoption::of(&annotations.into()));
-        assert_eq!(outcome(&decide(Some(&said(&live)), &claim, &[], KEY)), want);
+        let claim = claim(Adoption::of(&annotations.into()), Vec::new());
+        let got = claim.decide(Some(&said(&live)), CollisionProtection::Prevent);
+        assert_eq!(outcome(&got), want);
     }
 }
 
 #[test]
 fn absent_object_is_created() {
-    let claim = claim(CollisionProtection::Prevent, Adoption::default());
-    assert_eq!(decide(None, &claim, &[], KEY), Decision::Create);
+    let claim = claim(Adoption::default(), Vec::new());
+    assert_eq!(claim.decide(None, CollisionProtection::Prevent), Decision::Create);
 }
 
 // applying.md d3: the annotation is not proof of ownership
 #[test]
 fn removal_needs_the_controller_reference() {
-    let removal = |live: Option<&Object>| super::removal(live, "me", &BTreeSet::new());
-    assert_eq!(removal(None), Removal::Gone);
-    assert_eq!(removal(Some(&live(Some("me"), Some("2")))), Removal::Delete);
-    assert_eq!(removal(Some(&live(Some("other"), Some("2")))), Removal::Gone);
-    assert_eq!(removal(Some(&left_behind("me"))), Removal::Delete);
+    let removal = |live: &Object| super::removal(live, "me", &BTreeSet::new());
+    assert_eq!(removal(&live(Some("me"), Some("2"))), Removal::Delete);
+    assert_eq!(removal(&live(Some("other"), Some("2"))), Removal::Gone);
+    assert_eq!(removal(&left_behind("me")), Removal::Delete);
+    let owners = ["me".to_owned(), "you".to_owned()].into();
+    let belongs = ["me", "other"].map(|uid| belongs_to(&left_behind(uid), &owners));
+    assert_eq!(belongs, [true, false]);
 }
 
 #[test]
@@ -336,7 +332,7 @@ fn handed_over_object_is_only_released() {
         .as_array_mut()
         .unwrap()
         .push(json!({"uid": "me", "controller": false}));
-    assert_eq!(super::removal(Some(&handed), "me", &BTreeSet::new()), Removal::Release);
+    assert_eq!(super::removal(&handed, "me", &BTreeSet::new()), Removal::Release);
     let left = released(&handed, "me");
     assert_eq!(left.len(), 1);
     assert_eq!(left[0]["uid"], "two");
@@ -348,7 +344,7 @@ fn what_a_revision_in_use_owns_as_well_goes_back_to_it() {
     let mut shared = live(Some("me"), Some("2"));
     let references = shared.0["metadata"]["ownerReferences"].as_array_mut().unwrap();
     references.push(json!({"uid": "one", "controller": false}));
-    let removal = |heir: &str| super::removal(Some(&shared), "me", &[heir.to_owned()].into());
+    let removal = |heir: &str| super::removal(&shared, "me", &[heir.to_owned()].into());
     assert_eq!([removal("one"), removal("two")], [Removal::Release, Removal::Delete]);
 }
 
@@ -360,7 +356,7 @@ fn an_object_that_stays_does_not_go_with_its_extension() {
         .map(|(kind, uid)| json!({"kind": kind, "uid": uid, "controller": false}));
     let references = helmed.0["metadata"]["ownerReferences"].as_array_mut().unwrap();
     references.extend(others);
-    let left = super::retained(&helmed, "me", Some("e"));
+    let left = super::retained(&helmed, Some("e"));
     let left: Vec<_> = items(&left["ownerReferences"]).map(|owner| &owner["uid"]).collect();
     assert_eq!(left, ["other"]);
 }
@@ -369,7 +365,7 @@ fn an_object_that_stays_does_not_go_with_its_extension() {
 fn terminating_object_is_waited_for() {
     let mut going = live(Some("me"), None);
     going.metadata_mut().insert("deletionTimestamp".into(), json!("2026-01-01T00:00:00Z"));
-    assert_eq!(super::removal(Some(&going), "me", &BTreeSet::new()), Removal::Wait);
+    assert_eq!(super::removal(&going, "me", &BTreeSet::new()), Removal::Wait);
 }
 
 fn owner() -> RevisionOwner {
@@ -415,7 +411,7 @@ fn adopting_keeps_other_owners_without_controller() {
             "olm.operatorframework.io/owner-name": "e"},
         "annotations": {"olm.operatorframework.io/revision": "2"},
         "ownerReferences": [
-            {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "one", "controller": false},
+            {"apiVersion": "v1", "kind": "ClusterObjectSet", "name": "n", "uid": "one", "controller": false},
             {"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
              "name": "e-2", "uid": "me", "controller": true, "blockOwnerDeletion": false}]}});
     assert_eq!(got.into_value(), want);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind, ListParams};
+use olm_api::ProgressionProbe;
 use olm_cluster::{Content, ResolvedObject, ResolvedPhase};
 use olm_core::object::{Identity, Object};
 use olm_core::revision::{
-    Decision, Fixed, MAX_PODS, Readiness, evaluate, forbidden_metadata, is_applied,
+    Claim, Decision, Fixed, MAX_PODS, Readiness, evaluate, forbidden_metadata, is_applied,
     is_optional_group, missing_pods, pod_selector, reject_duplicates, stalled, unmet,
 };
 use olm_core::status::object_set::{self as status, Collision, probe_line, stalled_line};
@@ -17,9 +18,9 @@ use tokio::sync::Semaphore;
 use super::applied_cache::{AppliedCache, Unready};
 use super::endpoint::{Endpoint, kinds_of};
 use super::error::ApplyError;
+use super::existence::Existence;
 use super::object::Observed;
 use super::remove::finalizers;
-use super::revision::{Existence, Revision};
 use crate::cluster::{Kind, Kinds, Seen, code, join_bounded, message};
 
 /// Most kilobytes of objects that are written at the same time for one phase, unless a single one is
@@ -31,16 +32,9 @@ type Refused<'a> = (&'a Object, Option<Fixed>, kube::Error);
 
 #[derive(Debug, Clone, Default)]
 pub struct PhaseReport {
-    /// Whether every object is applied and ready.
-    pub complete: bool,
     pub wrote: bool,
-    /// The first object that is not ready, by its position in the phase.
-    pub unready: Option<usize>,
-    /// The same as text, and why.
-    pub failing: Option<String>,
-    /// What the status of that object says: which pods are missing that nothing waits for, or why a
-    /// condition is not met.
-    pub told: Option<String>,
+    /// The first object that is not applied and ready, by its position in the phase, and why.
+    pub unready: Option<(usize, Unready)>,
     /// Which object says that it cannot progress, and why.
     pub stalled: Option<String>,
     /// Whether a newer revision controls objects of the phase.
@@ -51,7 +45,13 @@ pub struct PhaseReport {
 
 /// Applies the phases of a revision as one account.
 pub struct Applier {
-    pub revision: Revision,
+    pub claim: Claim,
+    /// The generation of the revision.
+    pub generation: i64,
+    pub probes: Vec<ProgressionProbe>,
+    /// Whether it is the first of its extension, and never was complete: its objects are not
+    /// expected to be there.
+    pub first: bool,
     pub client: Client,
     pub kinds: Arc<Kinds>,
     pub applied: Arc<AppliedCache>,
@@ -101,7 +101,7 @@ impl Applier {
         let writing: Vec<_> = observed.iter_mut().filter(|one| one.needs_write()).collect();
         let wrote = !writing.is_empty();
         if wrote {
-            self.existence.confirm(&self.revision.owner).await?;
+            self.existence.confirm(&self.claim.owner).await?;
         }
         self.write(index, writing, false).await?;
         reject_collisions(index, &observed)?;
@@ -136,16 +136,10 @@ impl Applier {
         unready.extend(self.probe(&observed).await);
         // Of several, the first in the order of the phase.
         unready.sort();
-        let stalled = unready.iter().find_map(|(_, unready)| unready.stalled.clone());
-        let (unready, first) = unready.into_iter().next().unzip();
-        let (failing, told) = first.map(|first| (first.why, first.told)).unzip();
         PhaseReport {
-            complete: failing.is_none(),
             wrote: false,
-            unready,
-            failing,
-            told: told.flatten(),
-            stalled,
+            stalled: unready.iter().find_map(|(_, unready)| unready.stalled.clone()),
+            unready: unready.into_iter().next(),
             superseded: observed.iter().any(|one| one.decision == Decision::Superseded),
             deferred,
         }
@@ -154,7 +148,7 @@ impl Applier {
     /// Fails if an object of any phase belongs to somebody else, as far as the watches know it: before
     /// the first phase is applied. Where nothing is to be expected, only what they know is read.
     pub async fn refuse_collisions(&self, phases: &[ResolvedPhase]) -> Result<(), ApplyError> {
-        for (index, phase) in phases.iter().enumerate().filter(|_| self.revision.first) {
+        for (index, phase) in phases.iter().enumerate().filter(|_| self.first) {
             let collisions = self.collisions(phase, true).await;
             if collisions.is_empty() {
                 continue;
@@ -175,7 +169,7 @@ impl Applier {
         for ResolvedObject { object, protection } in &phase.objects {
             let identity = object.identity();
             if (known && !self.seen.knows(&identity))
-                || self.applied.knows(&self.revision.owner.uid, object)
+                || self.applied.knows(&self.claim.owner.uid, object)
             {
                 continue;
             }
@@ -185,7 +179,7 @@ impl Applier {
                 Ok(Found::Presumed(endpoint)) => endpoint.get(object.name()).await.ok().flatten(),
                 _ => continue,
             };
-            if let Decision::Collide(owner) = self.revision.decide(live.as_ref(), *protection) {
+            if let Decision::Collide(owner) = self.claim.decide(live.as_ref(), *protection) {
                 collisions.push(Collision::of(identity, owner, live.as_ref()));
             }
         }
@@ -227,12 +221,13 @@ impl Applier {
                     continue;
                 }
             };
-            let decision = self.revision.decide(live.as_ref(), wanted.protection);
+            let decision = self.claim.decide(live.as_ref(), wanted.protection);
             if let (Decision::Update, Some(live)) = (&decision, &live) {
                 self.recognize(&wanted.object, live);
             }
             observed.push(Observed {
-                revision: &self.revision,
+                claim: &self.claim,
+                generation: self.generation,
                 applied: &self.applied,
                 position,
                 wanted,
@@ -249,7 +244,7 @@ impl Applier {
     /// Takes an object for applied that is as its revision applied it before this process began, so
     /// that nobody has to be asked.
     fn recognize(&self, content: &Object, live: &Object) {
-        let owner = &self.revision.owner;
+        let owner = &self.claim.owner;
         if !self.applied.knows(&owner.uid, content) && is_applied(content, owner, live) {
             self.applied.record(&owner.uid, content, live);
         }
@@ -259,14 +254,14 @@ impl Applier {
     async fn find(&self, object: &Object, kind: Option<Kind>) -> Result<Found, kube::Error> {
         let identity = object.identity();
         let Some(kind) = kind else { return Ok(Found::Unserved) };
-        let (seen, uid) = (self.seen.version(&kind, &identity), &self.revision.owner.uid);
-        let known = (uid.as_str(), self.revision.generation);
+        let (seen, uid) = (self.seen.version(&kind, &identity), &self.claim.owner.uid);
+        let known = (uid.as_str(), self.generation);
         let probed = seen.and_then(|version| self.applied.probed(known, object, version));
         if let Some(failing) = probed {
             return Ok(Found::Known(failing));
         }
         let endpoint = Endpoint::new(self.client.clone(), &kind, object.namespace());
-        if self.revision.first && seen.is_none() && !self.applied.knows(uid, object) {
+        if self.first && seen.is_none() && !self.applied.knows(uid, object) {
             return Ok(Found::Presumed(endpoint));
         }
         let live = endpoint.get(object.name()).await?;
@@ -346,7 +341,7 @@ impl Applier {
             let failing = if one.is_terminating() {
                 Some(say(&format!("object is being deleted{}", finalizers(live))))
             } else {
-                let failing = match evaluate(live, &self.revision.probes) {
+                let failing = match evaluate(live, &self.probes) {
                     Readiness::Ready => None,
                     Readiness::NotReady(_) | Readiness::Unknown(_)
                         if self.binds_later(live).await =>

@@ -37,15 +37,15 @@ fn applier_of(client: Client) -> Applier {
         archived: Vec::new(),
     };
     Applier {
-        revision: Revision {
+        claim: Claim {
             owner,
-            generation: 1,
             siblings: Vec::new(),
             strangers: BTreeSet::new(),
             adoption: Adoption::default(),
-            probes: Vec::new(),
-            first: false,
         },
+        generation: 1,
+        probes: Vec::new(),
+        first: false,
         kinds: Arc::new(Kinds::new(client.clone())),
         applied: Arc::default(),
         defer_optional: false,
@@ -95,8 +95,8 @@ async fn a_phase_is_observed_and_nothing_is_written(
     let applier = applier(live);
     let phase = phase(CollisionProtection::None);
     let report = applier.observe_phase(0, &phase).await.unwrap();
-    assert_eq!(report.failing.as_deref(), failing);
-    assert_eq!((report.complete, report.wrote), (failing.is_none(), false));
+    assert_eq!(report.unready.map(|(_, it)| it.why).as_deref(), failing);
+    assert!(!report.wrote);
 }
 
 // applying.md 3.11: the kind may be served in another version
@@ -175,11 +175,11 @@ async fn an_object_is_applied_that_was_written_in_an_earlier_version(
         _ => panic!("{request:?}"),
     });
     let mut applier = applier_of(client);
-    applier.revision.first = first;
+    applier.first = first;
     let mut phase = phase(CollisionProtection::Prevent);
     phase.objects = vec![phase.objects[0].clone(); objects];
     let report = applier.apply_phase(0, &phase).await.unwrap();
-    assert!(report.complete);
+    assert_eq!(report.unready, None);
 }
 
 // applying.md 3.6: what both managed would stay when a later version drops it
@@ -217,7 +217,7 @@ async fn an_object_that_nobody_controls_is_taken_from_its_managers() {
     });
     let applier = applier_of(client);
     let report = applier.apply_phase(0, &phase(CollisionProtection::None)).await.unwrap();
-    assert!(report.wrote && report.complete);
+    assert!(report.wrote && report.unready.is_none());
 }
 
 #[tokio::test]

@@ -1,33 +1,12 @@
-//! The revision whose objects are applied.
-
-use std::collections::BTreeSet;
+//! Whether the revision exists whose objects are applied.
 
 use kube::Client;
-use olm_api::keys::annotation;
-use olm_api::{ClusterObjectSet, CollisionProtection, ProgressionProbe};
-use olm_core::object::Object;
-use olm_core::revision::{Adoption, Claim, Decision, RevisionOwner, Sibling, controller, decide};
+use olm_api::ClusterObjectSet;
+use olm_core::revision::RevisionOwner;
 use tokio::sync::OnceCell;
 
 use super::ApplyError;
 use crate::live::live_metadata;
-
-#[derive(Debug, Clone)]
-pub struct Revision {
-    /// The labels and owner of its objects.
-    pub owner: RevisionOwner,
-    pub generation: i64,
-    /// Other owners of the same extension.
-    pub siblings: Vec<Sibling>,
-    /// UIDs of the known revisions with the same label that are not of the same extension.
-    pub strangers: BTreeSet<String>,
-    /// The objects that the user lets it take over.
-    pub adoption: Adoption,
-    pub probes: Vec<ProgressionProbe>,
-    /// Whether it is the first of its extension, and never was complete: its objects are not
-    /// expected to be there.
-    pub first: bool,
-}
 
 /// Asks the API server once in a reconcile, before the first write, whether the revision still exists,
 /// unless the reconcile has written the revision itself.
@@ -52,33 +31,6 @@ impl Existence {
             live.map(drop).ok_or_else(|| ApplyError::Gone(name.clone()))
         };
         self.confirmed.get_or_try_init(ask).await.copied()
-    }
-}
-
-impl Revision {
-    /// Returns whether an object is controlled by this revision, or by another owner of its
-    /// extension.
-    pub(super) fn controls(&self, live: &Object) -> bool {
-        controller(live).is_some_and(|controller| {
-            let mut siblings = self.siblings.iter();
-            controller.uid == self.owner.uid || siblings.any(|one| one.uid == controller.uid)
-        })
-    }
-
-    pub(super) fn decide(
-        &self,
-        live: Option<&Object>,
-        protection: CollisionProtection,
-    ) -> Decision {
-        let claim = Claim {
-            uid: self.owner.uid.clone(),
-            revision: self.owner.revision,
-            protection,
-            owner_name: self.owner.owner_name.clone(),
-            strangers: self.strangers.clone(),
-            adoption: self.adoption.clone(),
-        };
-        decide(live, &claim, &self.siblings, annotation::REVISION)
     }
 }
 
