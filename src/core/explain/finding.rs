@@ -302,9 +302,17 @@ fn way_from(installed: &str, path: Option<&[String]>) -> String {
     let Some(path) = path else {
         return format!("is not a successor of {installed}, and no update path leads to it");
     };
-    let steps = path.len().saturating_sub(1);
-    let way = if steps <= MAX_STEPS { format!(": {}", path.join(" -> ")) } else { String::new() };
-    format!("is {steps} steps from {installed}{way}")
+    format!("is {} from {installed}{}", steps(path), way(path, [": ", ""]))
+}
+
+pub(super) fn steps(path: &[String]) -> String {
+    format!("{} steps", path.len().saturating_sub(1))
+}
+
+/// Returns the versions of a path between two texts, unless they are many.
+pub(super) fn way(path: &[String], [before, after]: [&str; 2]) -> String {
+    let is_short = path.len() <= MAX_STEPS + 1;
+    if is_short { format!("{before}{}{after}", path.join(" -> ")) } else { String::new() }
 }
 
 impl Finding<'_> {

@@ -1,7 +1,7 @@
 //! One sentence for users: what prevents the installation or update, what is available instead, and
 //! what to do.
 
-use jiff::Timestamp;
+use itertools::Itertools as _;
 
 use super::finding::{CatalogReason, Finding};
 use super::hint::Suggestion;
@@ -11,11 +11,9 @@ use crate::error::{first_of, quote};
 use crate::resolve::Ending;
 use crate::version::VersionRange;
 use olm_api::conditions::Reason as Code;
-use olm_api::keys::label;
 
 /// Most catalogs that are named.
 const MAX_CATALOGS: usize = 5;
-const FORCE: &str = "to force it: upgradeConstraintPolicy SelfCertified";
 
 impl Report<'_> {
     /// Returns the sentence; `None` if all is well, or the message says everything.
@@ -31,10 +29,6 @@ impl Report<'_> {
         told.map(|(code, parts)| Headline { code, text: parts.join("; ") })
     }
 
-    fn suggestions(&self) -> impl Iterator<Item = &Suggestion<'_>> {
-        self.hints.iter().map(|hint| &hint.suggestion)
-    }
-
     fn text_of(&self, wanted: impl Fn(&Suggestion<'_>) -> bool) -> Option<String> {
         let hint = self.hints.iter().find(|hint| wanted(&hint.suggestion));
         hint.map(|hint| hint.text.clone())
@@ -42,12 +36,8 @@ impl Report<'_> {
 
     fn held(&self) -> Option<(Code, Vec<String>)> {
         self.hints.iter().find_map(|hint| match &hint.suggestion {
-            Suggestion::HeldByPolicy { bundle, version, reason, .. } => {
-                let held = self.opens(bundle).map_or_else(
-                    || format!(", because it {}", why(*reason)),
-                    |opens| format!(" until the update window opens at {opens}"),
-                );
-                let what = format!("{version} is available and held{held}");
+            Suggestion::HeldByPolicy { version, reason, why, .. } => {
+                let what = format!("{version} is available and held{why}");
                 Some((*reason, vec![what, hint.text.clone()]))
             }
             Suggestion::HeldByConstraints { version, reason, missing, .. } => {
@@ -55,17 +45,6 @@ impl Report<'_> {
                 Some((*reason, vec![what]))
             }
             _ => None,
-        })
-    }
-
-    /// Returns when the update window opens that holds a bundle back.
-    fn opens(&self, name: &str) -> Option<Timestamp> {
-        let mut found = self.bundles.iter().filter(|bundle| bundle.name == name);
-        found.find_map(|bundle| {
-            bundle.exclusions().find_map(|finding| match finding {
-                Finding::OutsideWindow { opens } => Some(*opens),
-                _ => None,
-            })
         })
     }
 
@@ -106,8 +85,10 @@ impl Report<'_> {
     fn nearest(&self) -> Option<&BundleReport<'_>> {
         let excluded =
             self.bundles.iter().filter(|bundle| bundle.verdict == BundleVerdict::Excluded);
-        let reached = self.suggestions().find_map(|suggestion| match suggestion {
-            Suggestion::NotAdjacent { bundle, .. } => Some(*bundle),
+        let reached = self.hints.iter().find_map(|hint| match hint.suggestion {
+            Suggestion::NotAdjacent { bundle, .. } | Suggestion::NoPath { bundle, .. } => {
+                Some(bundle)
+            }
             _ => None,
         });
         excluded.min_by_key(|bundle| {
@@ -124,29 +105,21 @@ impl Report<'_> {
         let none = || format!("{installed} has no available successor");
         let place = bundle.place();
         let reasons: Vec<_> = bundle.exclusions().collect();
-        match reasons.as_slice() {
-            [Finding::NotSuccessor { .. }] => {
-                let mut parts = vec![
-                    format!("{label} exists {place} but is not a successor of {installed}"),
-                    successors.unwrap_or_else(none),
-                ];
-                parts.extend(self.steps());
-                parts.push(FORCE.to_owned());
-                parts
-            }
-            [Finding::PrereleaseNotRequested { .. }] => {
-                let what = format!("{label} is a prerelease, which the range excludes");
-                let admit = self.suggestions().find_map(|suggestion| match suggestion {
-                    Suggestion::ExcludedOnlyByPrerelease { suggested_version, .. } => {
-                        Some(format!("to include it: version \"{suggested_version}\""))
-                    }
-                    _ => None,
+        let admit = || self.text_of(|it| matches!(it, Suggestion::ExcludedOnlyByPrerelease { .. }));
+        let channel = self.text_of(|it| matches!(it, Suggestion::OtherChannel { .. }));
+        match (reasons.as_slice(), channel) {
+            ([Finding::NotSuccessor { .. }], _) => {
+                let what = format!("{label} exists {place} but is not a successor of {installed}");
+                let force = self.text_of(|it| {
+                    matches!(it, Suggestion::NotAdjacent { .. } | Suggestion::NoPath { .. })
                 });
-                std::iter::once(what).chain(admit).collect()
+                [what, successors.unwrap_or_else(none)].into_iter().chain(force).collect()
             }
-            [Finding::NotInRequestedChannels { .. }, ..] if self.other_channel().is_some() => {
-                self.other_channel().into_iter().collect()
+            ([Finding::PrereleaseNotRequested { .. }], _) => {
+                let what = || format!("{label} is a prerelease, which the range excludes");
+                vec![admit().unwrap_or_else(what)]
             }
+            ([Finding::NotInRequestedChannels { .. }, ..], Some(channel)) => vec![channel],
             _ => {
                 let what = self.lost().unwrap_or_else(|| self.nothing_matches());
                 let instead = self.text_of(|it| matches!(it, Suggestion::AvailableVersions { .. }));
@@ -154,29 +127,6 @@ impl Report<'_> {
                 std::iter::once(what).chain(instead).collect()
             }
         }
-    }
-
-    /// Says how to update step by step.
-    fn steps(&self) -> Option<String> {
-        self.suggestions().find_map(|suggestion| match suggestion {
-            Suggestion::NotAdjacent { path, suggested_version: Some(range), .. } => {
-                let steps = path.len().saturating_sub(1);
-                Some(format!("to go there in {steps} steps: version \"{range}\""))
-            }
-            _ => None,
-        })
-    }
-
-    fn other_channel(&self) -> Option<String> {
-        self.suggestions().find_map(|suggestion| match suggestion {
-            Suggestion::OtherChannel { version, channels, .. } => {
-                let channels = channels.join(" or ");
-                Some(format!(
-                    "{version} is in no requested channel; to get it: add channel {channels}"
-                ))
-            }
-            _ => None,
-        })
     }
 
     /// Returns the sentence about an installed version that is requested and no longer in any catalog.
@@ -237,22 +187,15 @@ impl Report<'_> {
             .map(|catalog| format!("{} ({})", catalog.name, catalog.best.unwrap_or_default()))
             .collect();
         let priority = tied.first().map(|catalog| catalog.priority).unwrap_or_default();
-        let mut parts = vec![format!(
+        let what = format!(
             "catalogs {} offer package {} at the same priority {priority}",
             offers.join(" and "),
             quote(self.request.package)
-        )];
-        let priority = self.suggestions().find_map(|suggestion| match suggestion {
-            Suggestion::SetPriority { priority, .. } => Some(*priority),
-            _ => None,
-        });
-        parts.extend(priority.map(|priority| {
-            format!(
-                "to choose: give one of them spec.priority {priority}, or select one by its label {}",
-                label::METADATA_NAME
-            )
-        }));
-        (Code::AmbiguousCatalogs, parts)
+        );
+        let priority = self.text_of(|it| matches!(it, Suggestion::SetPriority { .. }));
+        let selector = self.text_of(|it| matches!(it, Suggestion::NarrowSelector { .. }));
+        let ways = priority.into_iter().chain(selector).join(", or ");
+        (Code::AmbiguousCatalogs, vec![what, ways])
     }
 
     fn catalog_error(&self) -> Option<(Code, Vec<String>)> {
@@ -272,16 +215,6 @@ impl Report<'_> {
         let Headline { code, text } = self.refused.clone()?;
         let free = self.text_of(|it| matches!(it, Suggestion::ConstraintFreeVersion { .. }));
         Some((code, std::iter::once(text).chain(free).collect()))
-    }
-}
-
-/// Returns the words for why a bundle is held back.
-fn why(code: Code) -> &'static str {
-    match code {
-        Code::LowerVersionHeld => "is lower than the installed version",
-        Code::NextMajorHeld => "is a new major version",
-        Code::OtherCatalogHeld => "comes from another catalog than the installed bundle",
-        _ => "exceeds the update policy",
     }
 }
 

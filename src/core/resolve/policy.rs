@@ -57,6 +57,25 @@ impl HeldReason {
             Self::OtherCatalog => Reason::OtherCatalogHeld,
         }
     }
+
+    /// Returns what follows `held` in a sentence about a bundle of a catalog.
+    pub(crate) fn words(self, catalog: &str) -> String {
+        let why = match self {
+            Self::LowerVersion => "is lower than the installed version",
+            Self::NextMajor => "is a new major version",
+            Self::NextMinor => "is a new minor version",
+            Self::NextPatch => "exceeds the update policy",
+            Self::OutsideWindow(opens) => {
+                return format!(" until the update window opens at {opens}");
+            }
+            Self::OtherCatalog => {
+                let from =
+                    format!("comes from another catalog, {catalog}, than the installed bundle");
+                return format!(", because it {from}");
+            }
+        };
+        format!(", because it {why}")
+    }
 }
 
 impl UpdatePolicy {

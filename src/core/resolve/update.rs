@@ -101,35 +101,21 @@ impl fmt::Display for Update<'_> {
             Why::Pinned(range) => {
                 write!(f, "{version} is available, but version {} excludes it", quote(range))
             }
-            Why::Held(Reason::Held(HeldReason::OutsideWindow(opens))) => write!(
-                f,
-                "{version} is available and held until the update window opens at {opens}: to install \
-                 it now, set annotation {}: {version}",
-                policy::APPROVE
-            ),
-            Why::Held(Reason::Held(HeldReason::OtherCatalog)) => write!(
-                f,
-                "{version} is available and held, because it comes from another catalog, {}, than \
-                 the installed bundle: to install it, set annotation {}: {version}",
-                offer.catalog,
-                policy::APPROVE
-            ),
             Why::Held(Reason::Held(held)) => {
-                let why = match held {
-                    HeldReason::NextMajor => "is a new major version",
-                    HeldReason::NextMinor => "is a new minor version",
-                    HeldReason::NextPatch
-                    | HeldReason::LowerVersion
-                    | HeldReason::OtherCatalog
-                    | HeldReason::OutsideWindow(_) => "is another version",
-                };
-                write!(
-                    f,
-                    "{version} is available and held, because it {why}: edit version, or set \
-                     annotation {}: {version} or {}: Any",
-                    policy::APPROVE,
-                    policy::UPGRADE
-                )
+                let (approve, upgrade) = (policy::APPROVE, policy::UPGRADE);
+                write!(f, "{version} is available and held{}: ", held.words(offer.catalog))?;
+                match held {
+                    HeldReason::OutsideWindow(_) | HeldReason::OtherCatalog => {
+                        write!(f, "to install it now, set annotation {approve}: {version}")
+                    }
+                    HeldReason::LowerVersion
+                    | HeldReason::NextMajor
+                    | HeldReason::NextMinor
+                    | HeldReason::NextPatch => write!(
+                        f,
+                        "edit version, or set annotation {approve}: {version} or {upgrade}: Any"
+                    ),
+                }
             }
             Why::Held(Reason::Unfit(error)) => {
                 write!(f, "{version} is available and held: {error}")?;

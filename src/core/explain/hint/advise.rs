@@ -194,20 +194,20 @@ impl<'a, 'q> Scene<'_, 'a, 'q> {
         let bundle = place.name();
         let version = held.version.recorded();
         let reason = held.reason.code();
-        if let Reason::Unfit(error) = &held.reason {
-            return Some(Suggestion::HeldByConstraints {
+        match &held.reason {
+            Reason::Held(why) => Some(Suggestion::HeldByPolicy {
                 bundle,
                 version,
                 reason,
-                missing: error.to_string(),
-            });
+                why: why.words(held.catalog),
+                suggested_version: self.range_to(place),
+            }),
+            Reason::Unfit(error) => {
+                let missing = error.to_string();
+                Some(Suggestion::HeldByConstraints { bundle, version, reason, missing })
+            }
+            _ => None,
         }
-        Some(Suggestion::HeldByPolicy {
-            bundle,
-            version,
-            reason,
-            suggested_version: self.range_to(place),
-        })
     }
 
     /// Another version that fits the cluster as it is.

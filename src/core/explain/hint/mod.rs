@@ -5,6 +5,8 @@ use olm_api::keys::policy;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::finding::{steps, way};
+
 mod advise;
 
 pub(super) use advise::hints;
@@ -128,6 +130,9 @@ pub enum Suggestion<'a> {
         /// The code of the reason.
         #[schemars(with = "String")]
         reason: Code,
+        /// The reason in words that follow `held`.
+        #[serde(skip)]
+        why: String,
         /// A range under which updates lead there.
         #[serde(skip_serializing_if = "Option::is_none")]
         suggested_version: Option<String>,
@@ -199,13 +204,12 @@ impl<'a> From<Suggestion<'a>> for Hint<'a> {
 
 fn steps_along(path: &[String], range: Option<&str>) -> String {
     let to = path.last().map(String::as_str).unwrap_or_default();
-    let steps = path.len().saturating_sub(1);
-    let way = path.join(" -> ");
     let how = range.map_or_else(
-        || "one after the other".to_owned(),
-        |range| format!("a range that contains the steps, for example \"{range}\""),
+        || "one version after the other".to_owned(),
+        |range| format!("version \"{range}\""),
     );
-    format!("{to} is reachable in {steps} steps: {way}; set version to {how}")
+    let (steps, way) = (steps(path), way(path, [" (", ")"]));
+    format!("to get {to} in {steps}{way}: {how}; to force it: {FORCE}")
 }
 
 fn policy_change(version: &str, reason: Code, range: Option<&str>) -> String {

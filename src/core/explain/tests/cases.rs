@@ -80,8 +80,8 @@ fn the_shortest_way_over_the_higher_versions_is_shown() {
     let hints = report(&request, catalogs, &ANY).hints;
     assert_eq!(
         hints[0].text,
-        "1.3.0 is reachable in 2 steps: 1.0.0 -> 1.2.0 -> 1.3.0; set version to a range that \
-         contains the steps, for example \"1.x\""
+        "to get 1.3.0 in 2 steps (1.0.0 -> 1.2.0 -> 1.3.0): version \"1.x\"; to force it: \
+         upgradeConstraintPolicy SelfCertified"
     );
 }
 
@@ -189,7 +189,7 @@ fn catalogs_say_what_they_lost_to() {
     let request = installed("1.1.0");
     let tied = report(&request, &catalogs, &ANY);
     assert_eq!(tied.result, Ending::Ambiguous);
-    assert!(tied.hints.iter().all(|hint| !hint.text.contains("forces it")), "{:?}", tied.hints);
+    assert!(tied.hints.iter().all(|hint| !hint.text.contains("force")), "{:?}", tied.hints);
 }
 
 // ours: a tie is of no interest where the catalog of the installed bundle wins, unless another has more
