@@ -168,7 +168,7 @@ impl<'a> Scene<'a> {
 
     /// Returns the bundle OLM Classic would take in a channel.
     fn classic_next(&self, channel: &str) -> Option<&'a str> {
-        self.classic.get(channel)?.next.as_ref().ok().copied().flatten()
+        self.classic.get(channel)?.next
     }
 
     fn sorted_nodes(&self, names: BTreeSet<&str>) -> Vec<Node> {
@@ -312,9 +312,9 @@ impl<'a> Scene<'a> {
         }
         facts.extend(self.deprecated(schema::CHANNEL, name));
         if let Some(step) = self.classic.get(name) {
-            let differs = match (&step.next, step.difference) {
-                (Err(_), _) | (Ok(_), Difference::SameTarget) => String::new(),
-                (Ok(_), other) => format!(" ({})", other.code()),
+            let differs = match step.difference {
+                Difference::ClassicError | Difference::SameTarget => String::new(),
+                other => format!(" ({})", other.code()),
             };
             facts.push(format!("OLM Classic: {}{differs}", self.shown_answer(step)));
         }
@@ -322,11 +322,11 @@ impl<'a> Scene<'a> {
     }
 
     fn shown_answer(&self, step: &ClassicStep<'_>) -> String {
-        match (&step.next, self.installed()) {
-            (Ok(None), Some(_)) => "stays".to_owned(),
-            (Ok(None), None) => "installs nothing".to_owned(),
-            (Ok(Some(_)) | Err(_), _) => step.answer(),
+        if step.next.is_some() || step.error.is_some() {
+            return step.answer();
         }
+        let stays = if self.installed().is_some() { "stays" } else { "installs nothing" };
+        stays.to_owned()
     }
 
     /// Returns the facts about the package as a whole.

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{Edge, Node};
 use super::path::Step;
 use super::text::{MAX_LABEL, shown};
-use olm_core::catalog::Entry;
-use olm_core::explain::EdgeKind;
-use olm_core::resolve::edges;
+use olm_core::catalog::{EdgeKind, Entry, edges};
 
 /// The most ranges of a channel that are considered, from the highest entry down.
 const MAX_RANGES: usize = 100;
@@ -100,5 +98,5 @@ fn range_edge(from: usize, to: usize, entry: &Entry) -> Edge {
 pub(super) fn kind(entries: &[&Entry], from: &Step) -> Option<EdgeKind> {
     let version = &from.version.as_ref()?.version;
     let edges = entries.iter().flat_map(|entry| edges(entry));
-    edges.filter(|edge| edge.leads_from(&from.name, version)).map(EdgeKind::from).min()
+    edges.filter(|edge| edge.leads_from(&from.name, version)).map(|edge| edge.kind).min()
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use olm_core::explain::EdgeKind;
+use olm_core::catalog::EdgeKind;
 
 use super::model::{Edge, Lane, Mark, Node};
 use super::text::named;

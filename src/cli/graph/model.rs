@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use olm_core::explain::EdgeKind;
+use olm_core::catalog::EdgeKind;
 use olm_core::version::VersionRelease;
 
 /// The update graph of a package.

@@ -3,7 +3,7 @@
 //! line, any other an arc beside them, the wider the more nodes it passes.
 
 use askama::Template;
-use olm_core::explain::EdgeKind;
+use olm_core::catalog::EdgeKind;
 
 use super::model::{Edge, Graph, Lane, Mark, Node};
 use super::order::order;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use olm_core::explain::EdgeKind;
+use olm_core::catalog::EdgeKind;
 
 use super::model::{Graph, Lane, Mark, Node};
 use super::order::order;

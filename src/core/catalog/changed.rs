@@ -14,6 +14,7 @@ use olm_api::keys::property;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::edge::{self, EdgeKind};
 use super::index::PackageIndex;
 use super::model::{Bundle, Entry};
 use super::named::{named, short};
@@ -56,24 +57,16 @@ pub(super) fn changes(
     stays.iter().flat_map(of_version).collect()
 }
 
-/// An edge to a version: the field of its entry, and its value.
-type Edge<'a> = (&'static str, &'a str);
-
-const SKIP_RANGE: &str = "skipRange";
+/// An edge to a version: its kind, and its value.
+type Edge<'a> = (EdgeKind, &'a str);
 
 fn edges_of<'a>(package: &'a PackageIndex, bundle: &str) -> BTreeMap<&'a str, BTreeSet<Edge<'a>>> {
     let mut found: BTreeMap<&str, BTreeSet<Edge<'_>>> = BTreeMap::new();
     for (channel, entry) in package.entries_of(bundle) {
-        found.entry(channel).or_default().extend(edges_in(entry));
+        let edges = edge::edges(entry).map(|edge| (edge.kind, edge.value));
+        found.entry(channel).or_default().extend(edges);
     }
     found
-}
-
-fn edges_in(entry: &Entry) -> impl Iterator<Item = Edge<'_>> {
-    let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
-    let skips = entry.skips.iter().map(|name| ("skips", name.as_str()));
-    let range = entry.skip_range.as_ref().map(|range| (SKIP_RANGE, range.text.as_str()));
-    replaces.map(|name| ("replaces", name)).into_iter().chain(skips).chain(range)
 }
 
 /// Returns the edges to a version that come or go, one text for each channel.
@@ -92,7 +85,7 @@ fn edges(
         let (had, has) =
             (before.get(channel).unwrap_or(&none), after.get(channel).unwrap_or(&none));
         let known = if old.channels.contains_key(channel) { had } else { &anywhere };
-        let said = |(field, value): &Edge<'_>, how: &str| format!("{field} {} {how}", quote(value));
+        let said = |(kind, value): &Edge<'_>, how: &str| format!("{kind} {} {how}", quote(value));
         let come = has.difference(known).map(|edge| said(edge, "is new"));
         let go = had.difference(has).filter(|edge| !taken_over.has(old, channel, **edge));
         let all: Vec<_> = come.chain(go.map(|edge| said(edge, "is gone"))).collect();
@@ -131,9 +124,9 @@ impl<'a> TakenOver<'a> {
     }
 
     /// Returns whether a new version follows every version that an earlier edge started from.
-    fn has(&self, old: &PackageIndex, channel: &str, (field, value): Edge<'_>) -> bool {
+    fn has(&self, old: &PackageIndex, channel: &str, (kind, value): Edge<'_>) -> bool {
         let Some(followed) = self.0.get(channel) else { return false };
-        if field != SKIP_RANGE {
+        if kind != EdgeKind::SkipRange {
             return followed.contains(value);
         }
         // A value that is not a range leads from no version.

@@ -22,33 +22,53 @@ fn by_name(channel: &Channel) -> BTreeMap<&str, &Entry> {
     channel.entries.iter().map(|entry| (entry.name.as_str(), entry)).collect()
 }
 
-/// Follows `replaces` until it ends or comes to a name that is known; adds the names on the way.
-/// Returns the circle, if the way comes back to itself.
+/// Follows `replaces` until it ends or comes to a name that is known; adds the names on the way, and
+/// returns them. If the way comes back to itself, its circle is the error.
 fn follow<'a>(
     entries: &BTreeMap<&'a str, &'a Entry>,
     from: &'a str,
     known: &mut BTreeSet<&'a str>,
-) -> Option<Vec<&'a str>> {
+) -> Result<Vec<&'a str>, Vec<&'a str>> {
     let mut path = Vec::new();
     let mut next = Some(from);
     while let Some(name) = next {
         if !known.insert(name) {
-            let start = path.iter().position(|passed| *passed == name)?;
+            let Some(start) = path.iter().position(|passed| *passed == name) else { break };
             path.push(name);
-            return Some(path.split_off(start));
+            return Err(path.split_off(start));
         }
         path.push(name);
         let replaces = entries.get(name).map(|entry| entry.replaces.as_str());
         next = replaces.filter(|replaces| !replaces.is_empty());
     }
-    None
+    Ok(path)
+}
+
+/// Returns the entries of a channel in the order of OLM Classic, from the head along `replaces`;
+/// those that some entry skips are left out. The error is why it cannot use the channel.
+///
+/// Of entries with the same name the last one counts.
+pub(crate) fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, String> {
+    let (entries, skipped) = (by_name(channel), channel.skipped());
+    let mut known = BTreeSet::new();
+    let chains = channel.heads().into_iter().map(|head| follow(&entries, head, &mut known));
+    let chains: Vec<_> = chains.collect::<Result<_, _>>().map_err(|_| "cycle")?;
+    match chains.as_slice() {
+        // Every entry is replaced or skipped.
+        [] => Err("no channel heads".to_owned()),
+        [chain] => {
+            let left = chain.iter().filter(|name| !skipped.contains(*name));
+            Ok(left.filter_map(|name| entries.get(name).copied()).collect())
+        }
+        chains => Err(format!("{} chains", chains.len())),
+    }
 }
 
 /// Follows `replaces` from the head.
 pub(super) fn chain<'a>(channel: &'a Channel, head: &'a str) -> Chain<'a> {
     let entries = by_name(channel);
     let mut known = BTreeSet::new();
-    if let Some(circle) = follow(&entries, head, &mut known) {
+    if let Err(circle) = follow(&entries, head, &mut known) {
         return Chain::Circle(circle);
     }
     known.extend(channel.skipped());
@@ -85,7 +105,7 @@ pub(super) fn circle(channel: &Channel) -> Chain<'_> {
     let entries = by_name(channel);
     let mut known = BTreeSet::new();
     let names = channel.entries.iter().map(|entry| entry.name.as_str());
-    let mut circles = names.filter_map(|name| follow(&entries, name, &mut known));
+    let mut circles = names.filter_map(|name| follow(&entries, name, &mut known).err());
     let circle = circles.find(|names| names.len() > 2);
     circle.map_or(Chain::Whole, Chain::Circle)
 }

@@ -4,6 +4,7 @@ mod canonical;
 mod changed;
 mod constraint;
 pub mod diff;
+mod edge;
 mod fields;
 mod graph;
 pub mod hold;
@@ -27,6 +28,8 @@ pub(crate) use constraint::packages;
 pub use constraint::{
     Constraint, ConstraintError, Declared, Demand, Facts, GroupVersionKind, Rule, Steps,
 };
+pub use edge::{Edge, EdgeKind, edges};
+pub(crate) use graph::replacement_chain;
 pub use index::{Content, PackageIndex, Parts};
 pub use lifecycle::{Lifecycle, Phase, Platform};
 

@@ -15,7 +15,7 @@ use super::constraint::{Declared, GroupVersionKind};
 use super::fields::{FieldError, Fields};
 use super::property::Property;
 use crate::error::quote;
-use crate::version::{SkipRange, SkipRangeError, Version, VersionRelease, VersionReleaseError};
+use crate::version::{SkipRange, SkipRangeError, VersionRelease, VersionReleaseError};
 
 /// Values of `schema`.
 pub mod schema {
@@ -110,20 +110,6 @@ pub struct Deprecation {
     pub name: String,
     /// The author's message; may be empty.
     pub message: String,
-}
-
-impl Entry {
-    /// Returns the versions that it may follow as well, where its `skipRange` is a range.
-    pub fn range(&self) -> Option<&SkipRange> {
-        self.skip_range.as_ref()?.range.as_ref().ok()
-    }
-
-    /// Says whether some edge of it starts at a bundle.
-    pub fn leads_from(&self, name: &str, version: &Version) -> bool {
-        (self.replaces == name && !name.is_empty())
-            || self.skips.iter().any(|skipped| skipped == name)
-            || self.range().is_some_and(|range| range.contains(version))
-    }
 }
 
 impl Deprecation {

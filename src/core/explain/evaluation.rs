@@ -3,9 +3,9 @@
 use super::finding::{CatalogReason, Finding, Reason};
 use super::model::{BundleReport, BundleVerdict, Deprecated, EdgeAccount};
 use super::path::Reach;
-use crate::catalog::{Bundle, PackageIndex, schema};
+use crate::catalog::{Bundle, Edge, PackageIndex, edges, schema};
 use crate::error::Chain;
-use crate::resolve::{self, Catalog, Edge, Ending, HeldReason, Query, Resolution, edges};
+use crate::resolve::{self, Catalog, Ending, HeldReason, Query, Resolution};
 use crate::version::VersionRelease;
 
 /// A package of one catalog under a query.
@@ -328,7 +328,7 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
             let void =
                 edges(entry).find(|edge| !self.query.considers(channel) && self.starts(*edge));
             let note =
-                |edge: Edge<'_>| Finding::EdgeInUnrequestedChannel { channel, kind: edge.into() };
+                |edge: Edge<'_>| Finding::EdgeInUnrequestedChannel { channel, kind: edge.kind };
             notes.extend(void.map(note));
         }
         if places == 0 {
@@ -350,19 +350,13 @@ impl<'a, 'q> PackageEvaluation<'a, 'q> {
     fn edges(&self, bundle: &'a Bundle) -> Vec<EdgeAccount<'a>> {
         let entries = self.package.entries_of(&bundle.name);
         let of_entry = |(channel, entry)| edges(entry).map(move |edge| (channel, edge));
-        let account = |(channel, edge)| {
-            let (value, error) = match edge {
-                Edge::Replaces(name) | Edge::Skips(name) => (name, None),
-                Edge::SkipRange(it) => (it.text.as_str(), it.range.as_ref().err()),
-            };
-            EdgeAccount {
-                channel,
-                kind: edge.into(),
-                value,
-                considered: self.query.considers(channel),
-                matches: self.starts(edge),
-                error: error.map(ToString::to_string),
-            }
+        let account = |(channel, edge): (_, Edge<'a>)| EdgeAccount {
+            channel,
+            kind: edge.kind,
+            value: edge.value,
+            considered: self.query.considers(channel),
+            matches: self.starts(edge),
+            error: edge.range.and_then(Result::err).map(ToString::to_string),
         };
         entries.flat_map(of_entry).map(account).collect()
     }

@@ -6,9 +6,10 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::catalog::EdgeKind;
 use crate::error::Chain;
 use crate::resolve::constraint::{Breakage, Judgement};
-use crate::resolve::{Edge, ResolveError, ValidationError};
+use crate::resolve::{ResolveError, ValidationError};
 
 /// The stage of a resolution that a reason belongs to; reasons are listed in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -434,39 +435,4 @@ pub enum CatalogReason<'a> {
         /// The other catalogs.
         catalogs: Vec<&'a str>,
     },
-}
-
-/// The kinds of edges.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    JsonSchema,
-    strum::Display,
-    strum::IntoStaticStr,
-)]
-#[serde(rename_all = "camelCase")]
-#[strum(serialize_all = "camelCase")]
-pub enum EdgeKind {
-    /// From the one bundle it replaces.
-    Replaces,
-    /// From a bundle it skips.
-    Skips,
-    /// From every version in a range.
-    SkipRange,
-}
-
-impl From<Edge<'_>> for EdgeKind {
-    fn from(edge: Edge<'_>) -> Self {
-        match edge {
-            Edge::Replaces(_) => Self::Replaces,
-            Edge::Skips(_) => Self::Skips,
-            Edge::SkipRange(_) => Self::SkipRange,
-        }
-    }
 }

@@ -21,11 +21,11 @@ mod what_if;
 #[cfg(test)]
 mod tests;
 
-pub use finding::{Broken, CatalogReason, EdgeKind, Finding, Reason, Stage};
+pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
 pub use model::{
-    Asked, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen, ClassicAccount,
-    Deprecated, EdgeAccount,
+    Asked, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen, Deprecated,
+    EdgeAccount,
 };
 pub use report::{Headline, Report};
 
@@ -37,7 +37,8 @@ use self::catalogs::CatalogEvaluation;
 use self::what_if::WhatIf;
 use crate::error::Chain;
 use crate::resolve::{
-    Catalog, Environment, Options, Query, Request, Resolution, Selected, Warning, classic, resolve,
+    Catalog, ClassicStep, Environment, Options, Query, Request, Resolution, Selected, Warning,
+    classic, resolve,
 };
 use crate::selector::Selector;
 use crate::version::VersionRelease;
@@ -140,7 +141,7 @@ fn classic_steps<'a>(
     all: &[CatalogEvaluation<'a, '_>],
     resolution: &Resolution<'_>,
     request: &Request,
-) -> Vec<ClassicAccount<'a>> {
+) -> Vec<ClassicStep<'a>> {
     let winner = resolution.result.as_ref().ok().map(|it| it.catalog);
     let decides = |looked: &&CatalogEvaluation<'a, '_>| {
         let account = &looked.account;
@@ -149,8 +150,7 @@ fn classic_steps<'a>(
     let surveys = all.iter().filter(decides).filter_map(|it| it.survey.as_ref());
     // Of equal priorities the first by name counts.
     let survey = surveys.rev().max_by_key(|survey| survey.catalog.priority);
-    let steps = survey.map(|survey| classic(survey.package, request, resolution));
-    steps.into_iter().flatten().map(ClassicAccount::from).collect()
+    survey.map(|survey| classic(survey.package, request, resolution)).unwrap_or_default()
 }
 
 impl Query<'_> {

@@ -6,34 +6,9 @@ use olm_api::conditions::Reason as Code;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::finding::{CatalogReason, EdgeKind, Reason};
-use crate::resolve::{ClassicStep, Installed};
-
-/// What OLM Classic would do in one channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ClassicAccount<'a> {
-    /// Name of the channel.
-    pub channel: String,
-    /// Name of the bundle it would choose; null if none.
-    pub next: Option<&'a str>,
-    /// Why it cannot use the channel, if it cannot.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// How that differs from the answer: `SameTarget`, `ClassicStays`, `DifferentTarget`,
-    /// `ClassicError` or `V1Stays`.
-    pub difference: &'static str,
-}
-
-impl<'a> From<ClassicStep<'a>> for ClassicAccount<'a> {
-    fn from(step: ClassicStep<'a>) -> Self {
-        Self {
-            channel: step.channel,
-            error: step.next.as_ref().err().map(ToString::to_string),
-            next: step.next.ok().flatten(),
-            difference: step.difference.code(),
-        }
-    }
-}
+use super::finding::{CatalogReason, Reason};
+use crate::catalog::EdgeKind;
+use crate::resolve::Installed;
 
 /// The request of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

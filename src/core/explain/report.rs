@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::hint::Hint;
-use super::model::{Asked, BundleReport, CatalogSummary, Chosen, ClassicAccount};
+use super::model::{Asked, BundleReport, CatalogSummary, Chosen};
 use super::target::Target;
-use crate::resolve::Ending;
 use crate::resolve::constraint::Judgement;
+use crate::resolve::{ClassicStep, Ending};
 use crate::status::Said;
 
 /// Why a `ClusterExtension` gets the bundle that it gets, or none: `kubectl olm why`.
@@ -54,7 +54,7 @@ pub struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Target<'a>>,
     /// What OLM Classic would do with the same channels of the decisive catalog.
-    pub classic: Vec<ClassicAccount<'a>>,
+    pub classic: Vec<ClassicStep<'a>>,
 }
 
 /// Why a resolution failed or something newer is held, in one sentence.

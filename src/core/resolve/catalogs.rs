@@ -210,7 +210,6 @@ impl Query<'_> {
                 })
             })
             .collect();
-        walk.report.best = best.map(|bundle| bundle.name.as_str());
         walk.result = Ok(best.map(|bundle| contribution(bundle, None)));
         walk.work = offered.work();
     }

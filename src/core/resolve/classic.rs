@@ -7,43 +7,32 @@
 //! Source: resolution.md 6.3; sortChannel and getSubscriptionInstallables of
 //! operator-lifecycle-manager.
 
-use std::collections::BTreeMap;
-
 use olm_api::keys::property;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::{Installed, Request, Resolution};
-use crate::catalog::{Channel, Entry, PackageIndex};
+use crate::catalog::{Entry, PackageIndex, replacement_chain};
 
 /// What OLM Classic would do in one channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ClassicAccount")]
 pub struct ClassicStep<'a> {
-    /// Name of the channel in the catalog.
+    /// Name of the channel.
     pub channel: String,
-    /// Name of the bundle it would install or update to; `None` if it would do nothing.
-    pub next: Result<Option<&'a str>, ClassicError>,
-    /// How the step differs from the resolved one.
+    /// Name of the bundle it would choose; null if none.
+    pub next: Option<&'a str>,
+    /// Why it cannot use the channel, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How that differs from the answer: `SameTarget`, `ClassicStays`, `DifferentTarget`,
+    /// `ClassicError` or `V1Stays`.
+    #[schemars(with = "String")]
     pub difference: Difference,
 }
 
-/// Why OLM Classic cannot use a channel at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ClassicError {
-    /// The package has no such channel.
-    #[error("unknown channel")]
-    UnknownChannel,
-    /// Every entry is replaced or skipped by some entry.
-    #[error("no channel heads")]
-    NoHead,
-    /// Following `replaces` from a head meets an entry twice.
-    #[error("cycle")]
-    Cycle,
-    /// Several entries are neither replaced nor skipped, so that they have no order; their number.
-    #[error("{0} chains")]
-    Chains(usize),
-}
-
 /// How the step of OLM Classic differs from the resolved one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
 pub enum Difference {
     /// Both choose the same bundle, or both choose none.
     SameTarget,
@@ -60,11 +49,8 @@ pub enum Difference {
 impl ClassicStep<'_> {
     /// Returns the step in a word: the name of a bundle, `stay`, or `error: ` with the cause.
     pub fn answer(&self) -> String {
-        match &self.next {
-            Ok(Some(bundle)) => (*bundle).to_owned(),
-            Ok(None) => "stay".to_owned(),
-            Err(error) => format!("error: {error}"),
-        }
+        let error = self.error.as_ref().map(|error| format!("error: {error}"));
+        error.unwrap_or_else(|| self.next.unwrap_or("stay").to_owned())
     }
 }
 
@@ -74,14 +60,12 @@ impl Difference {
         self.into()
     }
 
-    fn between(classic: &Result<Option<&str>, ClassicError>, resolved: Option<&str>) -> Self {
+    fn between(classic: Option<&str>, resolved: Option<&str>) -> Self {
         match (classic, resolved) {
-            (Err(_), _) => Self::ClassicError,
-            (Ok(None), None) => Self::SameTarget,
-            (Ok(None), Some(_)) => Self::ClassicStays,
-            (Ok(Some(_)), None) => Self::V1Stays,
-            (Ok(Some(classic)), Some(resolved)) if *classic == resolved => Self::SameTarget,
-            (Ok(Some(_)), Some(_)) => Self::DifferentTarget,
+            _ if classic == resolved => Self::SameTarget,
+            (None, _) => Self::ClassicStays,
+            (Some(_), None) => Self::V1Stays,
+            (Some(_), Some(_)) => Self::DifferentTarget,
         }
     }
 }
@@ -101,59 +85,13 @@ pub fn classic<'a>(
         if channels.is_empty() { default.into_iter().collect() } else { channels.iter().collect() };
     let resolved = resolved_step(request, resolution);
     let step = |name: &String| {
-        let next = next_in(package, name, request.installed.as_ref());
-        ClassicStep {
-            channel: name.clone(),
-            difference: Difference::between(&next, resolved),
-            next,
-        }
+        let (next, error, difference) = match next_in(package, name, request.installed.as_ref()) {
+            Ok(next) => (next, None, Difference::between(next, resolved)),
+            Err(error) => (None, Some(error), Difference::ClassicError),
+        };
+        ClassicStep { channel: name.clone(), next, error, difference }
     };
     channels.into_iter().map(step).collect()
-}
-
-/// Returns the entries of a channel in the order of OLM Classic, from the head along `replaces`;
-/// those that some entry skips are left out.
-///
-/// Of entries with the same name the last one counts.
-pub fn replacement_chain(channel: &Channel) -> Result<Vec<&Entry>, ClassicError> {
-    let entries: BTreeMap<&str, &Entry> =
-        channel.entries.iter().map(|entry| (entry.name.as_str(), entry)).collect();
-    let skipped = channel.skipped();
-    let heads = channel.heads();
-    let heads = heads.iter().filter_map(|name| entries.get(name));
-    let mut seen = BTreeMap::new();
-    let chains = heads.map(|head| follow(head, &entries, &mut seen));
-    let chains: Vec<_> = chains.collect::<Result<_, _>>()?;
-    match <[_; 1]>::try_from(chains) {
-        Ok([mut chain]) => {
-            chain.retain(|entry| !skipped.contains(entry.name.as_str()));
-            Ok(chain)
-        }
-        Err(chains) if chains.is_empty() => Err(ClassicError::NoHead),
-        Err(chains) => Err(ClassicError::Chains(chains.len())),
-    }
-}
-
-/// Follows `replaces` from a head as long as it names an entry of the channel, up to an entry that
-/// was seen from another head: what is behind that has no cycle. `seen` has the head by entry.
-fn follow<'a>(
-    head: &'a Entry,
-    entries: &BTreeMap<&str, &'a Entry>,
-    seen: &mut BTreeMap<&'a str, &'a str>,
-) -> Result<Vec<&'a Entry>, ClassicError> {
-    let mut chain = Vec::new();
-    let mut current = Some(head);
-    while let Some(entry) = current {
-        match seen.insert(&entry.name, &head.name) {
-            Some(other) if other == head.name => return Err(ClassicError::Cycle),
-            Some(_) => break,
-            None => {}
-        }
-        chain.push(entry);
-        let replaces = Some(entry.replaces.as_str()).filter(|name| !name.is_empty());
-        current = replaces.and_then(|name| entries.get(name).copied());
-    }
-    Ok(chain)
 }
 
 /// Returns the bundle Classic would choose in a channel; nothing if the installed version does not
@@ -162,9 +100,9 @@ fn next_in<'a>(
     package: &'a PackageIndex,
     channel: &str,
     installed: Option<&Installed>,
-) -> Result<Option<&'a str>, ClassicError> {
-    let channel = package.channels.get(channel);
-    let chain = replacement_chain(channel.ok_or(ClassicError::UnknownChannel)?)?;
+) -> Result<Option<&'a str>, String> {
+    let channel = package.channels.get(channel).ok_or("unknown channel")?;
+    let chain = replacement_chain(channel)?;
     let follows = |entry: &Entry| {
         installed.is_none_or(|installed| {
             let version = installed.parse();

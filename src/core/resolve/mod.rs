@@ -11,7 +11,6 @@ mod catalogs;
 mod classic;
 pub mod constraint;
 mod discovery;
-mod edge;
 mod ending;
 mod environment;
 mod error;
@@ -27,8 +26,7 @@ pub(crate) mod tests;
 
 pub use crate::catalog::GroupVersionKind;
 pub use catalogs::{Catalog, Unavailability};
-pub use classic::{ClassicError, ClassicStep, Difference, classic, replacement_chain};
-pub use edge::{Edge, edges};
+pub use classic::{ClassicStep, Difference, classic};
 pub use ending::Ending;
 pub use environment::{Environment, Knowledge, Provider, ProviderOrigin, ServedKinds};
 pub use error::{
@@ -198,8 +196,6 @@ pub struct CatalogReport<'a> {
     pub bundles: usize,
     /// How many passed every filter.
     pub candidates: usize,
-    /// Name of the best candidate.
-    pub best: Option<&'a str>,
 }
 
 /// What the reconciler does with a resolution.
