@@ -3,7 +3,6 @@
 //! Works on tokens where the source is JSON, so that numbers keep their digits (catalogs.md 1.7).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::de::{IgnoredAny, Visitor};
@@ -353,39 +352,8 @@ fn write_literal(out: &mut String, (literal, shortest): (&str, bool)) {
     if shortest {
         out.push_str(literal);
     } else {
-        write_text(out, &string(literal));
+        out.push_str(&Value::from(string(literal)).to_string());
     }
-}
-
-/// Writes a value read from YAML in the same form; `None` if it is too deep.
-pub(super) fn write_value(out: &mut String, value: &Value, depth: usize) -> Option<()> {
-    match value {
-        Value::Object(map) => {
-            enter(depth)?;
-            // Sorted here, because the map keeps insertion order when another crate asks for it.
-            let sorted: BTreeMap<&String, &Value> = map.iter().collect();
-            out.push('{');
-            for (index, (key, value)) in sorted.into_iter().enumerate() {
-                separate(out, index);
-                write_text(out, key);
-                out.push(':');
-                write_value(out, value, depth + 1)?;
-            }
-            out.push('}');
-        }
-        Value::Array(items) => {
-            enter(depth)?;
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                separate(out, index);
-                write_value(out, item, depth + 1)?;
-            }
-            out.push(']');
-        }
-        Value::String(text) => write_text(out, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
-    }
-    Some(())
 }
 
 /// Returns the text of a JSON string literal. Halves of surrogate pairs become U+FFFD.
@@ -407,10 +375,6 @@ fn separate(out: &mut String, index: usize) {
     if index > 0 {
         out.push(',');
     }
-}
-
-fn write_text(out: &mut String, text: &str) {
-    out.push_str(&Value::from(text).to_string());
 }
 
 /// A JSON string that is read even where its escapes do not spell valid Unicode.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fixture::cases;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const CASES: &str = include_str!("../../testdata/catalog/cases.yaml");
 
@@ -79,9 +79,7 @@ proptest! {
     #[test]
     fn a_walk_writes_what_a_value_is(text in text()) {
         let value: Value = serde_json::from_str(&text).unwrap();
-        let mut want = String::new();
-        write_value(&mut want, &value, 0).unwrap();
-        prop_assert_eq!(canonical(&text), want);
+        prop_assert_eq!(canonical(&text), value.to_string());
     }
 
     // ours: an object that the walk reads is one that the parser reads, and the other way round

@@ -11,15 +11,13 @@ mod error;
 mod size;
 mod window;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use memchr::memchr_iter;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::canonical::{self, Canonical};
 use super::ignore::{IGNORE_FILE, IgnoreList, most_bytes};
@@ -418,62 +416,20 @@ fn meta_of_raw(raw: &RawValue) -> Result<Meta, Reason> {
     meta_of_object(Canonical::of(raw).ok_or(Reason::TooDeep)?)
 }
 
+/// Checks the keys of a blob, and returns it with the values of `schema`, `package` and `name`, empty
+/// where absent.
 fn meta_of_object(object: Canonical<'_>) -> Result<Meta, Reason> {
-    let strings = object.members().map(|(key, value)| {
-        let text = if value.starts_with('"') {
-            Ok(canonical::string(value))
-        } else {
-            Err(!(value.starts_with(['{', '[']) || value == "null"))
-        };
-        (key, text)
-    });
-    let [schema, package, name] = top_level(strings)?;
-    finish(schema, package, name, object.json)
-}
-
-fn metas_of_yaml(text: &str) -> Result<VecDeque<Result<Meta, Reason>>, YamlError> {
-    let alone = (text.len() > LARGE_YAML_BYTES)
-        .then(|| LARGE_YAML.lock().unwrap_or_else(PoisonError::into_inner));
-    let values = yaml::to_json(text)?;
-    let metas = values.into_iter().map(|value| meta_of_value(&value)).collect();
-    drop(alone);
-    Ok(metas)
-}
-
-fn meta_of_value(value: &Value) -> Result<Meta, Reason> {
-    let members = value.as_object().ok_or(Reason::NotAnObject)?;
-    let strings = members.iter().map(|(key, value)| {
-        let text = value.as_str().map(Cow::Borrowed);
-        (key.as_str(), text.ok_or(value.is_number() || value.is_boolean()))
-    });
-    let [schema, package, name] = top_level(strings)?;
-    let mut json = String::new();
-    canonical::write_value(&mut json, value, 0).ok_or(Reason::TooDeep)?;
-    finish(schema, package, name, json)
-}
-
-fn finish(schema: String, package: String, name: String, json: String) -> Result<Meta, Reason> {
-    if json.len() > MAX_BLOB_BYTES {
-        return Err(Reason::BlobTooLarge);
-    }
-    Ok(Meta { schema, package, name, json })
-}
-
-/// Checks the top-level keys and returns the values of `schema`, `package` and `name`, empty where
-/// absent. `members` gives the text of every member that is a string, and of every other whether it
-/// is a number or a boolean.
-fn top_level<'v>(
-    members: impl Iterator<Item = (&'v str, Result<Cow<'v, str>, bool>)>,
-) -> Result<[String; 3], Reason> {
     const FIELDS: [&str; 3] = ["schema", "package", "name"];
     let mut found = [const { String::new() }; 3];
     let mut spellings: BTreeMap<String, &str> = BTreeMap::new();
-    for (key, text) in members {
+    for (key, value) in object.members() {
         let folded = fold(key);
         if let Some(field) = FIELDS.iter().position(|field| *field == folded) {
-            let text =
-                text.map_err(|scalar| Reason::NotAString { field: FIELDS[field], scalar })?;
-            found[field] = text.into_owned();
+            if !value.starts_with('"') {
+                let scalar = !(value.starts_with(['{', '[']) || value == "null");
+                return Err(Reason::NotAString { field: FIELDS[field], scalar });
+            }
+            found[field] = canonical::string(value).into_owned();
         }
         if let Some(first) = spellings.insert(folded.clone(), key) {
             return Err(Reason::DuplicateKeys {
@@ -483,7 +439,23 @@ fn top_level<'v>(
             });
         }
     }
-    Ok(found)
+    if object.json.len() > MAX_BLOB_BYTES {
+        return Err(Reason::BlobTooLarge);
+    }
+    let [schema, package, name] = found;
+    Ok(Meta { schema, package, name, json: object.json })
+}
+
+fn metas_of_yaml(text: &str) -> Result<VecDeque<Result<Meta, Reason>>, YamlError> {
+    let alone = (text.len() > LARGE_YAML_BYTES)
+        .then(|| LARGE_YAML.lock().unwrap_or_else(PoisonError::into_inner));
+    let metas = yaml::to_json(text)?.into_iter().map(|value| {
+        let raw = to_raw_value(&value);
+        meta_of_raw(&raw.map_err(|error| Reason::Json(json_fault(&error)))?)
+    });
+    let metas = metas.collect();
+    drop(alone);
+    Ok(metas)
 }
 
 /// Folds case the simple way, one character for one, as Go compares keys without case: `ſ` becomes

@@ -2,6 +2,7 @@ use super::*;
 use crate::error::Chain;
 use crate::fixture::{cases, json, rows, text};
 use proptest::prelude::*;
+use serde_json::Value;
 
 const CASES: &str = include_str!("../../testdata/catalog/cases.yaml");
 
