@@ -4,10 +4,7 @@
 //! level. Its keys match exactly, which is stricter than Go. The two older properties are read as
 //! the rest of a catalog is.
 
-use std::collections::BTreeMap;
-
 use olm_api::keys::property;
-use serde_json::value::RawValue;
 
 use super::{Constraint, ConstraintError, Demand, GroupVersionKind, Rule};
 use crate::catalog::fields::{FieldError, Fields};
@@ -22,12 +19,13 @@ const MAX_DEPTH: usize = 100;
 const MAX_MESSAGE: usize = 512;
 
 type Result<T> = std::result::Result<T, ConstraintError>;
-type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Parses a property that declares a constraint; returns `None` for other properties.
 pub(in crate::catalog) fn property(kind: &str, value: &str) -> Option<Result<Constraint>> {
     let demand = match kind {
-        property::PACKAGE_REQUIRED => package_required(value),
+        property::PACKAGE_REQUIRED => {
+            Fields::parse(value).map_err(Into::into).and_then(|fields| package_of(&fields))
+        }
         property::GVK_REQUIRED => self::kind(value).map(Demand::Kind),
         property::CONSTRAINT => return Some(constraint_property(value)),
         _ => return None,
@@ -37,7 +35,10 @@ pub(in crate::catalog) fn property(kind: &str, value: &str) -> Option<Result<Con
 
 /// Reads a kind: the value of `olm.gvk` or `olm.gvk.required`.
 pub(super) fn kind(json: &str) -> Result<GroupVersionKind> {
-    let fields = Fields::parse(json)?;
+    kind_of(&Fields::parse(json)?)
+}
+
+fn kind_of(fields: &Fields<'_>) -> Result<GroupVersionKind> {
     Ok(GroupVersionKind {
         group: fields.text("group")?,
         version: fields.text("version")?,
@@ -52,12 +53,8 @@ pub(super) fn package_version(json: &str) -> Option<(String, Version)> {
     Some((fields.text("packageName").ok()?, version))
 }
 
-fn package_required(json: &str) -> Result<Demand> {
-    let fields = Fields::parse(json)?;
-    package(fields.text("packageName")?, fields.text("versionRange")?)
-}
-
-fn package(package: String, text: String) -> Result<Demand> {
+fn package_of(fields: &Fields<'_>) -> Result<Demand> {
+    let (package, text) = (fields.text("packageName")?, fields.text("versionRange")?);
     if text.is_empty() {
         return Err(wrong("versionRange is missing"));
     }
@@ -80,32 +77,23 @@ fn constraint(json: &str, depth: usize) -> Result<Constraint> {
         return Err(wrong(format_args!("constraint is nested deeper than {MAX_DEPTH} levels")));
     }
     let known = ["failureMessage", "gvk", "package", "all", "any", "not", "cel"];
-    let mut members = members(json, &known)?;
-    let message = text(&mut members, "failureMessage")?;
+    let fields = strict(json, &known)?;
+    let message = fields.text("failureMessage")?;
     let mut demands = Vec::new();
-    if let Some(gvk) = members.remove("gvk") {
-        let mut members = self::members(gvk.get(), &["group", "version", "kind"])?;
-        demands.push(Demand::Kind(GroupVersionKind {
-            group: text(&mut members, "group")?,
-            version: text(&mut members, "version")?,
-            kind: text(&mut members, "kind")?,
-        }));
+    if let Some(gvk) = fields.raw("gvk") {
+        demands.push(Demand::Kind(kind_of(&strict(gvk, &["group", "version", "kind"])?)?));
     }
-    if let Some(package) = members.remove("package") {
-        let mut members = self::members(package.get(), &["packageName", "versionRange"])?;
-        let name = text(&mut members, "packageName")?;
-        demands.push(self::package(name, text(&mut members, "versionRange")?)?);
+    if let Some(package) = fields.raw("package") {
+        demands.push(package_of(&strict(package, &["packageName", "versionRange"])?)?);
     }
-    let mut compound = |name: &str| {
-        let children = members.remove(name);
-        children.map(|children| self::children(children.get(), depth + 1)).transpose()
+    let compound = |name: &str| {
+        fields.raw(name).map(|children| self::children(children, depth + 1)).transpose()
     };
     demands.extend(compound("all")?.map(Demand::All));
     demands.extend(compound("any")?.map(Demand::Any));
     demands.extend(compound("not")?.map(Demand::Not));
-    if let Some(cel) = members.remove("cel") {
-        let mut members = self::members(cel.get(), &["rule"])?;
-        demands.push(Demand::Cel(Rule::compile(&text(&mut members, "rule")?)?));
+    if let Some(cel) = fields.raw("cel") {
+        demands.push(Demand::Cel(Rule::compile(&strict(cel, &["rule"])?.text("rule")?)?));
     }
     let demand = demands.into_iter().next();
     Ok(Constraint {
@@ -115,30 +103,17 @@ fn constraint(json: &str, depth: usize) -> Result<Constraint> {
 }
 
 fn children(json: &str, depth: usize) -> Result<Vec<Constraint>> {
-    let mut members = members(json, &["constraints"])?;
-    let Some(list) = members.remove("constraints") else { return Ok(Vec::new()) };
-    let list: Vec<&RawValue> = serde_json::from_str(list.get())
-        .map_err(|_| wrong("field \"constraints\" is not a list"))?;
-    let child = |json: &&RawValue| constraint(json.get(), depth);
-    list.iter().map(child).collect()
+    let list = strict(json, &["constraints"])?.list("constraints")?;
+    list.into_iter().map(|json| constraint(json, depth)).collect()
 }
 
-/// Returns the members of an object that are not null; an unknown one is an error.
-fn members<'a>(json: &'a str, known: &[&str]) -> Result<Members<'a>> {
-    let mut members: Members<'a> =
-        serde_json::from_str(json).map_err(|_| wrong("not a JSON object"))?;
-    if let Some(key) = members.keys().find(|key| !known.contains(&key.as_str())) {
+/// Reads the members of an object; an unknown one is an error.
+fn strict<'a>(json: &'a str, known: &[&str]) -> Result<Fields<'a>> {
+    let fields = Fields::parse(json)?;
+    if let Some(key) = fields.names().find(|key| !known.contains(key)) {
         return Err(wrong(format_args!("unknown field {}", quote(key))));
     }
-    members.retain(|_, value| value.get() != "null");
-    Ok(members)
-}
-
-/// Takes a text out of an object; an absent one is empty.
-fn text(members: &mut Members<'_>, name: &str) -> Result<String> {
-    let Some(value) = members.remove(name) else { return Ok(String::new()) };
-    serde_json::from_str(value.get())
-        .map_err(|_| wrong(format_args!("field {} is not a string", quote(name))))
+    Ok(fields)
 }
 
 /// Returns a message from a catalog in the form in which a condition may show it.
