@@ -15,10 +15,10 @@ use serde_json::json;
 
 use super::verdict::Verdict;
 use crate::catalog::{
-    Constraint, Declared, Demand, Facts, GroupVersionKind, Property, Steps, packages,
+    Bundle, Constraint, Declared, Demand, Facts, GroupVersionKind, Property, Steps, packages,
 };
 use crate::error::quote;
-use crate::version::{SkipRange, Version};
+use crate::version::{SkipRange, Version, VersionRelease};
 
 /// The state of the cluster that constraints are judged against. By default nothing is given.
 #[derive(Debug, Clone, Default)]
@@ -148,6 +148,21 @@ impl Provider {
         }
     }
 
+    /// Returns what a bundle would be once it is installed, as far as its catalog tells.
+    pub(super) fn of_bundle(
+        origin: ProviderOrigin,
+        package: &str,
+        bundle: &Bundle,
+        release_support: bool,
+    ) -> Self {
+        let version = bundle.version(release_support).ok();
+        Self {
+            kinds: bundle.kinds.clone(),
+            properties: bundle.properties.clone(),
+            ..Self::new(origin, package, version.map(VersionRelease::recorded).unwrap_or_default())
+        }
+    }
+
     /// Adds its properties, from the annotation `olm.properties` of its revision.
     #[must_use]
     pub fn with_properties(mut self, properties: Vec<Property>) -> Self {
@@ -193,6 +208,11 @@ impl Provider {
         self.apis.contains(kind)
     }
 
+    /// Returns its version if it belongs to the package, and has one.
+    pub(super) fn version_of(&self, package: &str) -> Option<&str> {
+        (self.package == package && !self.version.is_empty()).then_some(&self.version)
+    }
+
     /// Says whether it is, or its properties name, a version of a package within a range.
     pub(super) fn is_package(&self, package: &str, range: &SkipRange) -> bool {
         let itself = self.parsed.iter().map(|version| (&self.package, version));
@@ -217,22 +237,26 @@ impl Provider {
         }
     }
 
-    /// Returns what CEL rules may query: its properties, then its package, then its APIs.
+    /// Returns what CEL rules may query: its properties, then its package, unless they name it, then
+    /// its APIs.
     pub(super) fn facts(&self) -> &Facts {
         self.facts.get_or_init(|| {
             let synthesized = |kind: &str, value: serde_json::Value| Property {
                 kind: kind.to_owned(),
                 value: value.to_string(),
             };
-            let package = json!({"packageName": self.package, "version": self.version});
-            let package = synthesized(property::PACKAGE, package);
+            let is_named = packages(&self.properties).any(|(name, _)| name == self.package);
+            let package = (!is_named).then(|| {
+                let value = json!({"packageName": self.package, "version": self.version});
+                synthesized(property::PACKAGE, value)
+            });
             let api = |kind: &GroupVersionKind| {
                 let (group, version, kind) = (&kind.group, &kind.version, &kind.kind);
                 let value = json!({"group": group, "version": version, "kind": kind});
                 synthesized(property::GVK, value)
             };
             let mut properties = self.properties.clone();
-            properties.push(package);
+            properties.extend(package);
             properties.extend(self.apis.iter().map(api));
             Facts::new(&properties)
         })

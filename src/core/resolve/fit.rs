@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use super::constraint::judge::{Candidate, Installed, Party, Step, View};
+use super::constraint::judge::{Installed, Step, View};
 use super::constraint::{Breakage, Judgement, Node, Test, Verdict};
 use super::environment::{Environment, Knowledge, Provider, ProviderOrigin};
 use super::{Dependencies, Query, Request, ValidationError};
@@ -80,7 +80,8 @@ impl<'r> ClusterFacts<'r> {
         let now = Installed::new(others.iter().copied().chain(self.current()));
         let view = View {
             environment: self.environment,
-            subject: Party::Provider(provider),
+            subject: provider,
+            is_new: false,
             now: Some(provider),
             others: &now,
             step: None,
@@ -114,8 +115,8 @@ impl Dependent<'_> {
         step: Option<Step<'_>>,
         steps: &Steps,
     ) -> Option<Breakage> {
-        let (subject, now) = (Party::Provider(self.provider), Some(self.provider));
-        let view = View { environment, subject, now, others: &self.others, step, steps };
+        let (subject, now, others) = (self.provider, Some(self.provider), &self.others);
+        let view = View { environment, subject, is_new: false, now, others, step, steps };
         let unmet = self.met.iter().filter(|(_, constraint)| {
             matches!(view.verdict(constraint), Verdict::Unmet | Verdict::Unknown)
         });
@@ -136,8 +137,7 @@ impl Query<'_> {
         // What is installed is not refused because of what its successors cost.
         let own = Steps::default();
         let steps = if self.is_installed(bundle) { &own } else { steps };
-        let candidate = self.candidate(bundle);
-        let judgements = self.judgements(&candidate, steps)?;
+        let judgements = self.judgements(bundle, steps)?;
         let (unmet, unknown): (Vec<_>, Vec<_>) =
             judgements.into_iter().partition(|it| it.tree.verdict == Verdict::Unmet);
         if !unmet.is_empty() {
@@ -149,7 +149,7 @@ impl Query<'_> {
         if self.self_certified {
             return Ok(());
         }
-        let mut broken = self.broken_by(&candidate, steps);
+        let mut broken = self.broken_by(bundle, steps);
         broken.retain(Breakage::is_certain);
         if broken.is_empty() {
             return Ok(());
@@ -162,23 +162,21 @@ impl Query<'_> {
         if self.options.dependencies == Dependencies::Refuse {
             return Vec::new();
         }
-        self.broken_by(&self.candidate(bundle), &Steps::default())
+        self.broken_by(bundle, &Steps::default())
     }
 
-    fn candidate<'q>(&'q self, bundle: &'q Bundle) -> Candidate<'q> {
-        Candidate::new(
-            ProviderOrigin::ClusterExtension(self.environment().resolving.clone()),
-            &self.request.filter.package_name,
-            bundle,
-            self.options.release_support,
-        )
+    /// Returns what a bundle would be once it is installed.
+    fn candidate(&self, bundle: &Bundle) -> Provider {
+        let origin = ProviderOrigin::ClusterExtension(self.environment().resolving.clone());
+        let package = &self.request.filter.package_name;
+        Provider::of_bundle(origin, package, bundle, self.options.release_support)
     }
 
     /// Returns what the constraints of a candidate are judged against.
-    fn view<'q>(&'q self, candidate: &'q Candidate<'q>, steps: &'q Steps) -> View<'q> {
-        let (subject, now) = (Party::Candidate(candidate), self.cluster.current());
+    fn view<'q>(&'q self, candidate: &'q Provider, steps: &'q Steps) -> View<'q> {
         let ClusterFacts { environment, others, .. } = &self.cluster;
-        View { environment, subject, now, others, step: None, steps }
+        let now = self.cluster.current();
+        View { environment, subject: candidate, is_new: true, now, others, step: None, steps }
     }
 
     /// Returns the state of the cluster that the query is about.
@@ -188,11 +186,10 @@ impl Query<'_> {
 
     /// Returns the verdicts on all constraints of a bundle that can be parsed, met ones included.
     pub(crate) fn constraints_of(&self, bundle: &Bundle) -> Vec<Judgement> {
-        let candidate = self.candidate(bundle);
         if !self.environment().judges() {
             return Vec::new();
         }
-        let steps = Steps::default();
+        let (candidate, steps) = (self.candidate(bundle), Steps::default());
         let view = self.view(&candidate, &steps);
         let declared = bundle.constraints.iter();
         let understood = declared.filter_map(|it| Some((it, it.constraint.as_ref().ok()?)));
@@ -202,13 +199,13 @@ impl Query<'_> {
     /// Returns the constraints of a bundle that are not met, in the order of its properties.
     fn judgements(
         &self,
-        candidate: &Candidate<'_>,
+        bundle: &Bundle,
         steps: &Steps,
     ) -> Result<Vec<Judgement>, ValidationError> {
-        let bundle = candidate.bundle;
         let mut judgements = Vec::new();
-        if self.environment().judges() {
-            let view = self.view(candidate, steps);
+        if self.environment().judges() && !bundle.constraints.is_empty() {
+            let candidate = self.candidate(bundle);
+            let view = self.view(&candidate, steps);
             let parse = |declared| Ok((declared, understood(declared)?));
             let constraints: Vec<_> =
                 bundle.constraints.iter().map(parse).collect::<Result<_, _>>()?;
@@ -253,12 +250,13 @@ impl Query<'_> {
     }
 
     /// Judges the constraints of others as if the step had been taken.
-    fn broken_by(&self, candidate: &Candidate<'_>, steps: &Steps) -> Vec<Breakage> {
+    fn broken_by(&self, bundle: &Bundle, steps: &Steps) -> Vec<Breakage> {
         let Some(from) = self.cluster.current() else { return Vec::new() };
-        if self.is_installed(candidate.bundle) {
+        if self.is_installed(bundle) || self.cluster.dependents().is_empty() {
             return Vec::new();
         }
-        let step = Some(Step { from, to: candidate });
+        let to = self.candidate(bundle);
+        let step = Some(Step { from, to: &to });
         let broken = |it: &Dependent<'_>| it.breakage(self.environment(), step, steps);
         self.cluster.dependents().iter().filter_map(broken).collect()
     }

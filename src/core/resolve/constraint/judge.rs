@@ -2,24 +2,13 @@
 //!
 //! Source: resolution.md 5.3 and 5.4.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::{FoundKind, FoundVersion, Judgement, Node, Test, Verdict};
-use crate::catalog::{Bundle, Constraint, Declared, Demand, Facts, GroupVersionKind, Rule, Steps};
+use crate::catalog::{Constraint, Declared, Demand, GroupVersionKind, Rule, Steps};
 use crate::resolve::environment::{Environment, Knowledge, Provider, ProviderOrigin};
-use crate::version::{SkipRange, VersionRelease};
-
-/// A bundle that would replace the installed one of its extension.
-pub(crate) struct Candidate<'a> {
-    /// The extension it would be installed for.
-    pub(crate) origin: ProviderOrigin,
-    pub(crate) package: &'a str,
-    pub(crate) bundle: &'a Bundle,
-    /// Its version, if it has one.
-    pub(crate) version: Option<&'a VersionRelease>,
-    facts: OnceCell<Facts>,
-}
+use crate::version::SkipRange;
 
 /// Installed bundles, with a cache of which of them match the rules evaluated so far.
 pub(crate) struct Installed<'a> {
@@ -39,7 +28,9 @@ struct Matching<'a> {
 pub(crate) struct View<'a> {
     pub(crate) environment: &'a Environment,
     /// Whose constraints are judged: it may meet them itself, except negated ones.
-    pub(crate) subject: Party<'a>,
+    pub(crate) subject: &'a Provider,
+    /// Whether it is to be installed: the kinds that it provides need not be served before.
+    pub(crate) is_new: bool,
     /// The installed version of the subject.
     pub(crate) now: Option<&'a Provider>,
     /// Other installed bundles.
@@ -54,38 +45,7 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     pub(crate) from: &'a Provider,
-    pub(crate) to: &'a Candidate<'a>,
-}
-
-/// A bundle that may meet a constraint.
-#[derive(Clone, Copy)]
-pub(crate) enum Party<'a> {
-    /// A bundle that is to be installed.
-    Candidate(&'a Candidate<'a>),
-    /// An installed bundle.
-    Provider(&'a Provider),
-}
-
-impl<'a> Candidate<'a> {
-    pub(crate) fn new(
-        origin: ProviderOrigin,
-        package: &'a str,
-        bundle: &'a Bundle,
-        release_support: bool,
-    ) -> Self {
-        Self {
-            origin,
-            package,
-            bundle,
-            version: bundle.version(release_support).ok(),
-            facts: OnceCell::new(),
-        }
-    }
-
-    fn facts(&self) -> &Facts {
-        let new = || Facts::new(&self.bundle.properties);
-        self.facts.get_or_init(new)
-    }
+    pub(crate) to: &'a Provider,
 }
 
 impl<'a> Installed<'a> {
@@ -124,52 +84,6 @@ impl<'a> Matching<'a> {
             found.origins.extend((matches == Some(true)).then_some(origin));
         }
         found
-    }
-}
-
-impl<'a> Party<'a> {
-    fn origin(self) -> &'a ProviderOrigin {
-        match self {
-            Self::Candidate(candidate) => &candidate.origin,
-            Self::Provider(provider) => &provider.origin,
-        }
-    }
-
-    fn is_package(self, package: &str, range: &SkipRange) -> bool {
-        match self {
-            Self::Candidate(candidate) => {
-                let version = candidate.version.map(|version| &version.version);
-                candidate.package == package && version.is_some_and(|it| range.contains(it))
-            }
-            Self::Provider(provider) => provider.is_package(package, range),
-        }
-    }
-
-    /// Returns its version if it belongs to the package.
-    fn version_of(self, package: &str) -> Option<String> {
-        match self {
-            Self::Candidate(candidate) => {
-                let version = candidate.version.filter(|_| candidate.package == package);
-                version.map(VersionRelease::recorded)
-            }
-            Self::Provider(provider) => {
-                (provider.package == package).then(|| provider.version.clone())
-            }
-        }
-    }
-
-    fn provides(self, kind: &GroupVersionKind) -> bool {
-        match self {
-            Self::Candidate(candidate) => candidate.bundle.kinds.contains(kind),
-            Self::Provider(provider) => provider.provides(kind),
-        }
-    }
-
-    fn matches(self, rule: &Rule, steps: &Steps) -> Option<bool> {
-        match self {
-            Self::Candidate(candidate) => rule.matches(candidate.facts(), steps),
-            Self::Provider(provider) => rule.matches(provider.facts(), steps),
-        }
     }
 }
 
@@ -246,11 +160,14 @@ impl<'a> View<'a> {
     }
 
     /// Returns what may meet a constraint; the subject itself cannot violate a negated one.
-    fn parties(&self, negated: bool) -> impl Iterator<Item = Party<'a>> {
-        let others = self.others.providers.iter().map(|it| Party::Provider(it));
-        let step = self.step.map(|step| Party::Candidate(step.to));
+    fn parties(&self, negated: bool) -> impl Iterator<Item = &'a Provider> {
+        self.others.providers.iter().copied().chain(self.own_parties(negated))
+    }
+
+    /// Returns those of them that are not among the others.
+    fn own_parties(&self, negated: bool) -> impl Iterator<Item = &'a Provider> + use<'a> {
         let subject = (!negated).then_some(self.subject);
-        others.chain(step).chain(subject)
+        self.step.map(|step| step.to).into_iter().chain(subject)
     }
 
     /// Returns the verdict, given whether an installed bundle has what is required.
@@ -267,11 +184,11 @@ impl<'a> View<'a> {
     }
 
     fn versions(&self, package: &str, range: &SkipRange, negated: bool) -> Vec<FoundVersion> {
-        let version = |party: Party<'_>| {
-            let becomes = |step: Step<'_>| step.to.origin == *party.origin();
+        let version = |party: &Provider| {
+            let becomes = |step: Step<'_>| step.to.origin == party.origin;
             Some(FoundVersion {
-                version: party.version_of(package)?,
-                origin: party.origin().clone(),
+                version: party.version_of(package)?.to_owned(),
+                origin: party.origin.clone(),
                 matches: party.is_package(package, range),
                 would_become: self.step.is_some_and(becomes),
             })
@@ -283,10 +200,8 @@ impl<'a> View<'a> {
 
     fn matching(&self, rule: &Rule, negated: bool) -> Matching<'a> {
         let mut found = self.others.matching(rule, self.steps);
-        let step = self.step.map(|step| Party::Candidate(step.to));
-        let subject = (!negated).then_some(self.subject);
-        let rest = step.into_iter().chain(subject);
-        let rest = rest.map(|party| (party.origin(), party.matches(rule, self.steps)));
+        let rest = self.own_parties(negated);
+        let rest = rest.map(|party| (&party.origin, rule.matches(party.facts(), self.steps)));
         let rest = Matching::of(rest);
         found.origins.extend(rest.origins);
         found.origins.sort();
@@ -296,14 +211,10 @@ impl<'a> View<'a> {
 
     /// Says whether a kind is served, and where it was found.
     fn served(&self, kind: &GroupVersionKind, negated: bool) -> (Verdict, FoundKind) {
-        // What it provides itself need not be served before.
-        if let Party::Candidate(candidate) = self.subject
-            && !negated
-            && candidate.bundle.kinds.contains(kind)
-        {
+        if self.is_new && !negated && self.subject.provides(kind) {
             return (Verdict::Met, FoundKind::Itself);
         }
-        if self.step.is_some_and(|step| step.to.bundle.kinds.contains(kind)) {
+        if self.step.is_some_and(|step| step.to.provides(kind)) {
             return (Verdict::Met, FoundKind::Served);
         }
         let served = match &self.environment.served {
@@ -333,31 +244,28 @@ impl<'a> View<'a> {
     fn goes_away(&self, kind: &GroupVersionKind) -> bool {
         let Some(step) = self.step else { return false };
         let stays = |provider: &&Provider| provider.defines(kind);
-        let subject = match self.subject {
-            Party::Provider(subject) => subject.defines(kind),
-            Party::Candidate(_) => false,
-        };
-        step.from.defines(kind) && !subject && !self.others.providers.iter().any(stays)
+        let others = self.others.providers.iter().any(stays);
+        step.from.defines(kind) && !self.subject.defines(kind) && !others
     }
 
     /// Returns an installed bundle that meets the whole constraint by itself, as OLM Classic
     /// required.
     fn single_provider(&self, constraint: &Constraint) -> Option<String> {
         let mut parties: Vec<_> = self.parties(false).collect();
-        parties.sort_by_key(|party| party.origin());
+        parties.sort_by_key(|party| &party.origin);
         let mut parties = parties.into_iter();
-        let party = parties.find(|party| meets_alone(*party, constraint, self.steps))?;
-        Some(party.origin().name().to_owned())
+        let party = parties.find(|party| meets_alone(party, constraint, self.steps))?;
+        Some(party.origin.name().to_owned())
     }
 }
 
 /// Says whether one bundle meets a constraint by itself, as OLM Classic requires.
-fn meets_alone(party: Party<'_>, constraint: &Constraint, steps: &Steps) -> bool {
+fn meets_alone(party: &Provider, constraint: &Constraint, steps: &Steps) -> bool {
     let alone = |constraint: &Constraint| meets_alone(party, constraint, steps);
     match &constraint.demand {
         Demand::Package { package, range, .. } => party.is_package(package, range),
         Demand::Kind(kind) => party.provides(kind),
-        Demand::Cel(rule) => party.matches(rule, steps) == Some(true),
+        Demand::Cel(rule) => rule.matches(party.facts(), steps) == Some(true),
         Demand::All(children) => children.iter().all(alone),
         Demand::Any(children) => children.iter().any(alone),
         Demand::Not(children) => !children.iter().any(alone),
