@@ -105,7 +105,8 @@ impl CatalogBundle {
             properties: properties(bundle, files, &csv, own)?,
             related_images: &related_images,
         };
-        let images = related_images.iter().filter_map(|it| Some(it["image"].as_str()?.to_owned()));
+        let images = related_images.iter().filter_map(|it| it["image"].as_str());
+        let images = images.filter(|image| !image.is_empty()).map(str::to_owned);
         Ok(Self {
             blob: serde_json::to_string(&blob).map_err(BundleError::PropertiesAnnotation)?,
             images: images.collect(),
@@ -276,9 +277,11 @@ fn write_out_resources(crds: &mut Value) {
 
 /// Returns the images of a bundle: those it lists, its own, and those of its Deployments.
 fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
-    let mut images: Vec<_> = items(&csv["spec"]["relatedImages"]).cloned().collect();
-    let mut known: BTreeSet<String> =
-        images.iter().filter_map(|it| it["image"].as_str().map(str::to_owned)).collect();
+    let listed = items(&csv["spec"]["relatedImages"]);
+    let mut images: Vec<_> = listed
+        .map(|it| [&it["image"], &it["name"]].map(|it| it.as_str().unwrap_or_default()))
+        .collect();
+    let mut known: BTreeSet<&str> = images.iter().map(|[image, _]| *image).collect();
     let containers = bundle.csv.deployments.iter().flat_map(|deployment| {
         ["initContainers", "containers"].into_iter().flat_map(|key| {
             deployment.template.get("spec").into_iter().flat_map(move |spec| items(&spec[key]))
@@ -286,12 +289,12 @@ fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
     });
     let used = containers.filter_map(|container| container["image"].as_str());
     for used in std::iter::once(image).chain(used) {
-        if !used.is_empty() && known.insert(used.to_owned()) {
-            images.push(json!({"name": "", "image": used}));
+        if !used.is_empty() && known.insert(used) {
+            images.push([used, ""]);
         }
     }
-    images.sort_by_key(|it| (it["image"].to_string(), it["name"].to_string()));
-    images
+    images.sort_unstable();
+    images.into_iter().map(|[image, name]| json!({"name": name, "image": image})).collect()
 }
 
 #[cfg(test)]
@@ -387,6 +390,16 @@ mod tests {
         assert!(blob.contains(r#"{"type":"limit","value":4.20}"#), "{blob}");
         let meta = Meta::parse(&blob).unwrap();
         assert!(meta.json.contains(r#""value":4.20"#), "{}", meta.json);
+    }
+
+    // As opm reads it; a catalog has them by their image.
+    #[test]
+    fn a_related_image_has_a_name_and_an_image() {
+        let listed = json!([{"name": "z", "image": "r.io/a:1"}, {"name": "lost", "more": 1}]);
+        let bundle = read_with(&json!({"relatedImages": listed})).unwrap();
+        let blob: Value = serde_json::from_str(&bundle.blob).unwrap();
+        assert_eq!(blob["relatedImages"][0], json!({"name": "lost", "image": ""}));
+        assert!(bundle.images.iter().all(|image| !image.is_empty()), "{:?}", bundle.images);
     }
 
     // Tools write such an icon into each new CSV.
