@@ -97,27 +97,26 @@ pub enum SourcedValue {
 /// Only `metadata/properties.yaml` needs it, where `4.20` must not become `4.2` (rendering.md R13).
 pub fn to_json_with_sources(text: &str) -> Result<Vec<SourcedValue>, YamlError> {
     let text = checked(text)?;
-    let mut documents = documents(text, SpannedNode::source)?;
+    let mut documents = documents(text, Places::source)?;
     documents.retain(|value| *value != SourcedValue::Scalar(Value::Null));
     Ok(documents)
 }
 
-/// Where the values of the first document of a text stand.
+/// A value, and where its parts stand in their text.
 #[derive(Debug)]
-pub struct Places(SpannedNode);
+pub struct Places(Spanned<Inner<Self>>);
 
 impl Places {
-    /// Reads a text; `None` if it is not YAML.
+    /// Reads the first document of a text; `None` if it is not YAML.
     pub fn read(text: &str) -> Option<Self> {
-        let documents: Result<Vec<SpannedNode>, _> =
-            serde_saphyr::from_multiple_with_options(text, options(text.len()));
-        documents.ok()?.into_iter().next().map(Self)
+        let documents = serde_saphyr::from_multiple_with_options(text, options(text.len()));
+        documents.ok()?.into_iter().next()
     }
 
     /// Returns line and column, both from 1, of a value; where there is none, those of the deepest
     /// one above it. Keys match without regard to case.
     pub fn find(&self, path: &[String]) -> Option<(usize, usize)> {
-        let mut node = &self.0;
+        let mut node = self;
         for part in path {
             let below = match &node.0.value {
                 Inner::Map(entries) => {
@@ -133,11 +132,53 @@ impl Places {
         node.place()
     }
 
-    /// Returns the keys that a map has twice, with the places of their last values.
-    pub(super) fn repeated(&self) -> Vec<(String, usize, usize)> {
-        let mut found = Vec::new();
-        self.0.repeated(&mut found);
-        found
+    fn place(&self) -> Option<(usize, usize)> {
+        let place = self.0.defined;
+        let number = |number: u64| usize::try_from(number).ok();
+        number(place.line()).zip(number(place.column()))
+    }
+
+    /// Adds the keys that a map has twice, with the places of their last values.
+    pub(super) fn repeated(&self, found: &mut Vec<(String, usize, usize)>) {
+        match &self.0.value {
+            Inner::Scalar(_) => {}
+            Inner::List(items) => items.iter().for_each(|item| item.repeated(found)),
+            Inner::Map(entries) => {
+                let mut known = BTreeSet::new();
+                for (key, value) in entries {
+                    if !known.insert(key)
+                        && let Some((line, column)) = value.place()
+                    {
+                        found.push((key.clone(), line, column));
+                    }
+                    value.repeated(found);
+                }
+            }
+        }
+    }
+
+    fn source(self, text: &str) -> SourcedValue {
+        let span = self.0.defined.span();
+        match self.0.value {
+            Inner::Scalar(Value::Number(number)) => {
+                let start = span.byte_offset().and_then(|at| usize::try_from(at).ok());
+                let written = start.and_then(|start| text.get(start..)).map(|rest| {
+                    let end = rest
+                        .find(|c: char| c.is_whitespace() || ",]}".contains(c))
+                        .unwrap_or(rest.len());
+                    rest[..end].to_owned()
+                });
+                SourcedValue::Number(number, written)
+            }
+            Inner::Scalar(scalar) => SourcedValue::Scalar(scalar),
+            Inner::List(items) => {
+                SourcedValue::List(items.into_iter().map(|item| item.source(text)).collect())
+            }
+            Inner::Map(entries) => {
+                let entries = entries.into_iter().map(|(key, value)| (key, value.source(text)));
+                SourcedValue::Map(entries.collect())
+            }
+        }
     }
 }
 
@@ -307,10 +348,6 @@ impl Visitor<'_> for KeyVisitor {
     }
 }
 
-/// A value with the positions of its parts.
-#[derive(Debug)]
-struct SpannedNode(Spanned<Inner<Self>>);
-
 /// A value built from the events of the parser, down to its parts.
 #[derive(Debug)]
 enum Inner<P> {
@@ -319,57 +356,7 @@ enum Inner<P> {
     Map(Vec<(String, P)>),
 }
 
-impl SpannedNode {
-    fn place(&self) -> Option<(usize, usize)> {
-        let place = self.0.defined;
-        let number = |number: u64| usize::try_from(number).ok();
-        number(place.line()).zip(number(place.column()))
-    }
-
-    fn repeated(&self, found: &mut Vec<(String, usize, usize)>) {
-        match &self.0.value {
-            Inner::Scalar(_) => {}
-            Inner::List(items) => items.iter().for_each(|item| item.repeated(found)),
-            Inner::Map(entries) => {
-                let mut known = BTreeSet::new();
-                for (key, value) in entries {
-                    if !known.insert(key)
-                        && let Some((line, column)) = value.place()
-                    {
-                        found.push((key.clone(), line, column));
-                    }
-                    value.repeated(found);
-                }
-            }
-        }
-    }
-
-    fn source(self, text: &str) -> SourcedValue {
-        let span = self.0.defined.span();
-        match self.0.value {
-            Inner::Scalar(Value::Number(number)) => {
-                let start = span.byte_offset().and_then(|at| usize::try_from(at).ok());
-                let written = start.and_then(|start| text.get(start..)).map(|rest| {
-                    let end = rest
-                        .find(|c: char| c.is_whitespace() || ",]}".contains(c))
-                        .unwrap_or(rest.len());
-                    rest[..end].to_owned()
-                });
-                SourcedValue::Number(number, written)
-            }
-            Inner::Scalar(scalar) => SourcedValue::Scalar(scalar),
-            Inner::List(items) => {
-                SourcedValue::List(items.into_iter().map(|item| item.source(text)).collect())
-            }
-            Inner::Map(entries) => {
-                let entries = entries.into_iter().map(|(key, value)| (key, value.source(text)));
-                SourcedValue::Map(entries.collect())
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for SpannedNode {
+impl<'de> Deserialize<'de> for Places {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Spanned::deserialize(deserializer).map(Self)
     }
