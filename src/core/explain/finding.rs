@@ -138,7 +138,7 @@ pub enum Finding<'a> {
     BreaksInstalled {
         /// The installed bundles that would break, each with its constraints that would no
         /// longer hold.
-        broken: Vec<Broken>,
+        broken: Vec<Breakage>,
     },
     /// It is deprecated, and another candidate is not.
     #[error("is deprecated, and {lost_to} is not")]
@@ -196,7 +196,7 @@ pub enum Finding<'a> {
     #[error("{}", broken.text)]
     StepBreaksInstalled {
         /// The installed bundle that would or might break.
-        broken: Broken,
+        broken: Breakage,
     },
     /// It is a downgrade of the version or release.
     #[error("is a downgrade from {from} to {to}")]
@@ -241,27 +241,6 @@ pub enum Finding<'a> {
     StaysOnInstalled,
 }
 
-/// An installed bundle that a step would break.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Broken {
-    /// Name of the installed bundle.
-    pub name: String,
-    /// The text users see.
-    pub text: String,
-    /// Its constraints that would no longer hold.
-    pub constraints: Vec<Judgement>,
-}
-
-impl From<&Breakage> for Broken {
-    fn from(breakage: &Breakage) -> Self {
-        Self {
-            name: breakage.origin.name().to_owned(),
-            text: breakage.to_string(),
-            constraints: breakage.constraints.clone(),
-        }
-    }
-}
-
 impl From<&ValidationError> for Finding<'_> {
     fn from(error: &ValidationError) -> Self {
         match error {
@@ -283,7 +262,7 @@ impl From<&ValidationError> for Finding<'_> {
                 Self::ConstraintUnknown { constraints: unknown.clone() }
             }
             ValidationError::BreaksInstalled(broken) => {
-                Self::BreaksInstalled { broken: broken.iter().map(Broken::from).collect() }
+                Self::BreaksInstalled { broken: broken.clone() }
             }
         }
     }

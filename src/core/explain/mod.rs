@@ -21,7 +21,7 @@ mod what_if;
 #[cfg(test)]
 mod tests;
 
-pub use finding::{Broken, CatalogReason, Finding, Reason, Stage};
+pub use finding::{CatalogReason, Finding, Reason, Stage};
 pub use hint::{Hint, Suggestion};
 pub use model::{
     Asked, BundleReport, BundleVerdict, CatalogState, CatalogSummary, Chosen, Deprecated,
@@ -165,7 +165,7 @@ impl Query<'_> {
             }
             Warning::ForcedStep => Finding::ForcedStep { from: from(), to: to() },
             Warning::BreaksInstalled(breakage) => {
-                Finding::StepBreaksInstalled { broken: Broken::from(breakage) }
+                Finding::StepBreaksInstalled { broken: breakage.clone() }
             }
         };
         let release = selected.version.release.as_ref();

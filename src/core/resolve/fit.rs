@@ -122,7 +122,7 @@ impl Dependent<'_> {
         });
         let judged = unmet.map(|(declared, constraint)| view.judge(declared, constraint));
         let (origin, constraints) = (self.provider.origin.clone(), judged.collect::<Vec<_>>());
-        (!constraints.is_empty()).then_some(Breakage { origin, constraints })
+        (!constraints.is_empty()).then(|| Breakage::new(origin, constraints))
     }
 }
 

@@ -148,12 +148,18 @@ pub enum FoundKind {
     Unknown,
 }
 
-/// An installed bundle whose constraints a step would break.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An installed bundle that a step would break.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Broken")]
 pub struct Breakage {
-    /// The installed bundle.
+    #[serde(skip)]
     pub origin: ProviderOrigin,
-    /// Its constraints that are met now but would not be met, or would be unknown, after the step.
+    /// Name of the installed bundle.
+    pub name: String,
+    /// The text users see.
+    pub text: String,
+    /// Its constraints that would no longer hold.
+    // They are met now, and would not be met, or would be unknown, after the step.
     pub constraints: Vec<Judgement>,
 }
 
@@ -186,6 +192,15 @@ impl Node {
 }
 
 impl Breakage {
+    pub(in crate::resolve) fn new(origin: ProviderOrigin, constraints: Vec<Judgement>) -> Self {
+        let (name, text) = (origin.name().to_owned(), String::new());
+        let mut breakage = Self { origin, name, text, constraints };
+        let would = if breakage.is_certain() { "would" } else { "could" };
+        let items = Items(&breakage.constraints);
+        breakage.text = format!("{would} break installed {}: {items}", breakage.origin);
+        breakage
+    }
+
     /// Says whether it is certain to break, rather than only possible.
     pub fn is_certain(&self) -> bool {
         let unmet = |it: &Judgement| it.tree.verdict == Verdict::Unmet;

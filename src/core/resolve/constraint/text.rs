@@ -34,9 +34,7 @@ impl fmt::Display for Items<'_> {
 
 impl fmt::Display for Breakage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let would = if self.is_certain() { "would" } else { "could" };
-        let items = Items(&self.constraints);
-        write!(f, "{would} break installed {}: {items}", self.origin)
+        f.write_str(&self.text)
     }
 }
 
