@@ -54,13 +54,15 @@ pub enum Unavailability {
 }
 
 /// The outcome of filtering one catalog: what it offers, and what was left out.
+#[derive(Default)]
 pub(super) struct CatalogSearch<'a> {
     pub(super) report: CatalogReport<'a>,
     pub(super) held: Vec<Held<'a>>,
     pub(super) excluded: Vec<Exclusion<'a>>,
     /// The best of the bundles that do not fit the cluster.
     unfit: Option<CatalogCandidate<'a>>,
-    result: Result<Option<CatalogCandidate<'a>>, WalkError>,
+    best: Option<CatalogCandidate<'a>>,
+    error: Option<WalkError>,
     /// About how many steps it took.
     pub(super) work: u64,
 }
@@ -86,20 +88,16 @@ impl Query<'_> {
                 priority: catalog.priority,
                 ..CatalogReport::default()
             },
-            held: Vec::new(),
-            excluded: Vec::new(),
-            unfit: None,
-            result: Ok(None),
-            work: 0,
+            ..CatalogSearch::default()
         };
         match self.package(catalog, &mut walk.report) {
-            Err(error) => walk.result = Err(error),
+            Err(error) => walk.error = Some(error),
             Ok(None) => {}
             Ok(Some(package)) => {
                 walk.report.bundles = package.bundles.len();
                 match self.successor_basis() {
                     Ok(installed) => self.select(catalog, package, installed, &mut walk),
-                    Err(error) => walk.result = Err(WalkError::Edges(error)),
+                    Err(error) => walk.error = Some(WalkError::Edges(error)),
                 }
             }
         }
@@ -210,7 +208,7 @@ impl Query<'_> {
                 })
             })
             .collect();
-        walk.result = Ok(best.map(|bundle| contribution(bundle, None)));
+        walk.best = best.map(|bundle| contribution(bundle, None));
         walk.work = offered.work();
     }
 
@@ -234,9 +232,8 @@ impl Query<'_> {
         &self,
         walks: &'w [CatalogSearch<'a>],
     ) -> Result<&'w CatalogCandidate<'a>, ResolveError> {
-        let first_error = walks.iter().find_map(|walk| walk.result.as_ref().err());
-        let offers = walks.iter().filter_map(|walk| walk.result.as_ref().ok()?.as_ref());
-        let mut offers: Vec<_> = offers.collect();
+        let first_error = walks.iter().find_map(|walk| walk.error.as_ref());
+        let mut offers: Vec<_> = walks.iter().filter_map(|walk| walk.best.as_ref()).collect();
         if offers.iter().any(|offer| !offer.deprecated) {
             offers.retain(|offer| !offer.deprecated);
         }
@@ -285,7 +282,7 @@ impl Query<'_> {
     /// Whatever an outranked catalog would offer is dropped, either as deprecated because the winner
     /// is not, or as not at the top. And nothing changes if the winner is the installed bundle.
     fn stands(&self, winner: &CatalogCandidate<'_>, walks: &[CatalogSearch<'_>]) -> bool {
-        let unusable = || walks.iter().filter(|walk| walk.result.is_err());
+        let unusable = || walks.iter().filter(|walk| walk.error.is_some());
         match self.options.unavailability {
             Unavailability::Strict => false,
             Unavailability::BestEffort => {

@@ -3,10 +3,8 @@
 //!
 //! Source: decision 22, resolution.md 6.1.
 
-use std::cmp::Ordering;
 use std::{fmt, slice};
 
-use itertools::Itertools as _;
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason as Code;
 use olm_api::keys::policy;
@@ -178,29 +176,19 @@ pub fn pending<'a>(
         None if is_unread => Why::Unresolved,
         None => match &resolution.result {
             Err(ResolveError::NoSingleBundle(_)) | Ok(_) => {
-                let tied = tied(request, catalogs, options);
+                let tied = tied(request, catalogs, *options);
                 let leads = |name: &str| {
                     let named = |catalog: &&Catalog<'_>| catalog.name == name;
                     let catalog = catalogs.iter().find(named).map(slice::from_ref);
                     let offer = catalog.and_then(|it| self::reachable(request, it, *options).ok());
                     offer.as_ref().is_some_and(newer)
                 };
+                let other = newest.catalog;
+                let outranks = |one| priority(catalogs, one) > priority(catalogs, other);
                 if tied.iter().any(|name| leads(name)) {
                     Why::Ambiguous(tied)
-                } else if leads(newest.catalog) {
-                    let priority = |name: &str| {
-                        let catalog = catalogs.iter().find(|catalog| catalog.name == name);
-                        catalog.map(|catalog| catalog.priority)
-                    };
-                    let other = newest.catalog;
-                    match chosen.map(|one| (one, priority(one).cmp(&priority(other)))) {
-                        Some((one, Ordering::Equal)) => {
-                            let names = [one, other].into_iter().sorted().map(str::to_owned);
-                            Why::Ambiguous(names.collect())
-                        }
-                        Some((_, Ordering::Less)) => Why::NotSuccessor,
-                        _ => Why::LowerPriority,
-                    }
+                } else if leads(other) && chosen.is_none_or(outranks) {
+                    Why::LowerPriority
                 } else {
                     Why::NotSuccessor
                 }
@@ -227,28 +215,41 @@ pub fn pending<'a>(
     Some(Update { reachable, newest, why })
 }
 
+fn priority(catalogs: &[Catalog<'_>], name: &str) -> Option<i32> {
+    catalogs.iter().find(|catalog| catalog.name == name).map(|catalog| catalog.priority)
+}
+
 /// Returns the catalogs of the same priority of which none would be chosen, had nothing been
 /// installed from one of them.
-fn tied(request: &Request, catalogs: &[Catalog<'_>], options: &Options) -> Vec<String> {
-    let homeless = Request { home: None, ..request.clone() };
-    let result = resolve(&homeless, catalogs, &Environment::default(), options).result;
+fn tied(request: &Request, catalogs: &[Catalog<'_>], options: Options) -> Vec<String> {
+    let homeless = Request { home: None, ..free(request) };
+    // One that cannot be read ends no tie of others.
+    let has_package = |it: &&Catalog<'_>| it.package(&request.filter.package_name).is_some();
+    let readable: Vec<_> = catalogs.iter().filter(has_package).cloned().collect();
+    let result = resolve_freely(&homeless, &readable, options);
     let Err(ResolveError::NoSingleBundle(found)) = result else { return Vec::new() };
     let mut tied = found.catalogs;
-    let priority = |name: &String| {
-        catalogs.iter().find(|catalog| catalog.name == name).map(|catalog| catalog.priority)
-    };
-    let top = tied.iter().map(priority).max();
-    tied.retain(|name| Some(priority(name)) == top);
+    let top = tied.iter().map(|name| priority(catalogs, name)).max();
+    tied.retain(|name| Some(priority(catalogs, name)) == top);
     tied
 }
 
-/// Returns the bundle that would follow if version, policy and cluster did not hold anything back, as
-/// far as the catalogs can be read.
+/// Returns the bundle that would follow if nothing held it back.
 fn reachable<'a>(
     request: &Request,
     catalogs: &'a [Catalog<'a>],
     options: Options,
 ) -> Result<Offer<'a>, ResolveError> {
+    resolve_freely(&free(request), catalogs, options).map(Offer::from)
+}
+
+/// Resolves where neither the update policy nor the cluster holds anything back, as far as the catalogs
+/// can be read.
+fn resolve_freely<'a>(
+    request: &Request,
+    catalogs: &'a [Catalog<'a>],
+    options: Options,
+) -> Result<Selected<'a>, ResolveError> {
     let options = Options {
         updates: UpdatePolicy::Any,
         closed_until: None,
@@ -256,7 +257,7 @@ fn reachable<'a>(
         unavailability: Unavailability::BestEffort,
         ..options
     };
-    resolve(&free(request), catalogs, &Environment::default(), &options).result.map(Offer::from)
+    resolve(request, catalogs, &Environment::default(), &options).result
 }
 
 /// Returns the request without what holds back versions and catalogs.
