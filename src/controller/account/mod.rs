@@ -59,7 +59,7 @@ pub async fn require(controller: &Client, account: &Account) -> Result<(), Accou
 }
 
 /// Asks the API server whom it takes us for; empty if it does not say.
-pub async fn user(client: &Client) -> Result<String, kube::Error> {
+async fn user(client: &Client) -> Result<String, kube::Error> {
     let review = Api::<SelfSubjectReview>::all(client.clone())
         .create(&PostParams::default(), &SelfSubjectReview::default())
         .await?;

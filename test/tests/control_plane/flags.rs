@@ -22,7 +22,7 @@ async fn what_is_missing_is_fatal_reported_or_left_out_as_flags_say() {
 
 // deploying.md P56: without step 5 of 7.2 the program does not lead and says why.
 #[tokio::test(flavor = "multi_thread")]
-async fn with_rights_to_everything_the_program_waits_and_names_the_binding() {
+async fn with_rights_to_everything_the_program_waits_and_names_the_bindings_of_upstream() {
     // Of its own: whatever fails must not leave such a binding to other tests.
     let cluster = cluster::own().await;
     let plane = cluster.plane;
