@@ -12,7 +12,7 @@
 //! | content of revisions | `revision/kept.rs` | 32 MiB | it rolled out 10 s ago, or its Secrets change |
 //! | state of objects after their last apply: hash and metadata | `apply/applied_cache.rs` | what is managed | the revision goes |
 //! | the same of settled revisions, for the next process | disk, `objectset/settled.rs` | one file per revision, `--cache-limit` | the revision goes, or changes |
-//! | resource versions of watched objects | `cluster/watches.rs`, `cluster/shared.rs` | what is watched | the watch ends |
+//! | resource versions of watched objects | `cluster/watches.rs` | what is watched | the watch ends |
 //! | extensions, revisions, catalogs, without managed fields | stores of the watches | what exists | it is deleted |
 //! | metadata of content Secrets; names of accounts | the same | what exists | it is deleted |
 //! | served kinds | `cluster/kinds.rs` | what is asked for | CRDs or `APIService`s change |

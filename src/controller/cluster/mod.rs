@@ -9,7 +9,6 @@ mod connections;
 mod error;
 mod kinds;
 mod restored;
-mod shared;
 mod stored_objects;
 mod wake;
 mod watches;

@@ -73,18 +73,19 @@ impl WakeRates {
 }
 
 /// The mode of watching a group of objects; its name in metrics is in lower case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(super) enum Mode {
     /// One watch over everything that any extension manages.
     Shared,
     /// Not known yet.
+    #[default]
     Starting,
     /// One watch over everything with our label.
     Collection,
     /// One watch an object.
     Named,
-    /// Not at all; the revision looks from time to time.
+    /// Not at all: the revision looks from time to time, or the account watches what the controller may not.
     Poll,
 }
 

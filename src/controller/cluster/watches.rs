@@ -1,13 +1,14 @@
 //! Watching managed objects, so that drift is repaired when it happens.
 //!
-//! Kinds that hold no secrets are watched by the controller itself (see [`super::shared`]). For all
-//! others there is one task per account, kind, namespace and selector. It watches the metadata of
-//! everything with our label; where the account may not, each object by name; where it may not do
-//! that either, nothing, and the revision polls. Events only wake a revision. Of the objects
-//! nothing is kept but their resource versions, so that a reconcile need not read what has not
-//! changed. All wake-ups leave through one bounded channel.
+//! Kinds that hold no secrets are watched with the controller's own rights, one watch a kind, whoever
+//! its objects belong to (decision 42). For all others, and where the controller may not, there is one
+//! task per account, kind, namespace and selector. It watches the metadata of everything with our label;
+//! where the account may not, each object by name; where it may not do that either, nothing, and the
+//! revision polls. Events only wake a revision. Of the objects nothing is kept but their resource
+//! versions, so that a reconcile need not read what has not changed. All wake-ups leave through one
+//! bounded channel.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,16 +22,17 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use olm_api::keys::label;
 use olm_core::object::Identity;
 use olm_core::revision::Account;
+use olm_core::rights::SHARED_WATCHES;
 use strum::IntoEnumIterator as _;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::changes::of_tenants;
 use super::error::Sentence;
 use super::kinds::Kind;
-use super::shared::SharedWatches;
 use super::wake::{CLIMB_AFTER, Mode, News, Pause, Task, Wake, WakeRates, is_refusal, lock};
 use super::{FIRST_LIST, version};
 use crate::backoff::WatchDelays;
@@ -55,22 +57,29 @@ impl Target {
         let resource = ApiResource::erase::<Secret>(&());
         Self { kind: Kind { resource, namespaced: true }, namespace, names }
     }
+
+    /// Returns whether the controller itself may watch the kind.
+    fn is_shared(&self) -> bool {
+        let resource = &self.kind.resource;
+        SHARED_WATCHES.contains(&(resource.group.as_str(), resource.kind.as_str()))
+    }
 }
 
+/// What one watch is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
-    account: Account,
+    /// As whom; nothing for the controller itself, which watches all namespaces.
+    account: Option<Account>,
     api_version: String,
     kind: String,
     namespace: String,
     selector: String,
 }
 
-/// Names of objects by the revision that wants to hear of them.
-type Subscribers = BTreeMap<String, BTreeSet<String>>;
+/// Namespace and name of an object.
+type Place = (String, String);
 
-/// The versions ([`super::version`]) that a watch brought, by name.
-type Versions = Arc<Mutex<HashMap<String, String>>>;
+type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// The versions ([`super::version`]) of the objects of a revision, as the watches know them at a moment.
 #[derive(Debug, Default)]
@@ -92,14 +101,111 @@ impl Seen {
     }
 }
 
+/// What a watch that goes on is listing.
+#[derive(Default)]
+struct Listing {
+    versions: HashMap<Place, String>,
+    /// Whether it was whole once.
+    done: bool,
+}
+
+/// What a watch has brought, and who wants to hear of it.
+#[derive(Default)]
+struct State {
+    mode: Mode,
+    /// Versions ([`super::version`]) by object.
+    versions: HashMap<Place, String>,
+    /// Objects by revision.
+    wanted: BTreeMap<String, BTreeSet<Place>>,
+}
+
+impl State {
+    /// Has a revision hear of these objects and no others; says whether that is new.
+    fn want(&mut self, revision: &str, places: BTreeSet<Place>) -> bool {
+        if places.is_empty() {
+            return self.wanted.remove(revision).is_some();
+        }
+        let new = self.wanted.get(revision) != Some(&places);
+        self.wanted.insert(revision.to_owned(), places);
+        new
+    }
+
+    /// Returns the revisions whose objects are so.
+    fn wanting(&self, so: impl Fn(&BTreeSet<Place>) -> bool) -> Vec<String> {
+        let wanted = self.wanted.iter().filter(|(_, places)| so(places));
+        wanted.map(|(revision, _)| revision.clone()).collect()
+    }
+
+    /// Notes that the watch was refused: what it has brought is not kept up to date. Returns who has to
+    /// look otherwise from now on.
+    fn refuse(&mut self) -> Vec<String> {
+        self.versions.clear();
+        let before = std::mem::replace(&mut self.mode, Mode::Poll);
+        self.wanting(|_| before != Mode::Poll)
+    }
+
+    /// Takes in one event of a watch in this mode, of the object `of` if it is for a single one. Returns
+    /// who is to be woken: after a list those for whom anything has changed, after the first one all.
+    fn note(
+        &mut self,
+        (of, event): (Option<&Place>, Event<Metadata>),
+        mode: Mode,
+        listing: &mut Listing,
+    ) -> Vec<String> {
+        let is_listed = |place: &Place| of.is_none_or(|of| of == place);
+        match event {
+            Event::Init => listing.versions.retain(|place, _| !is_listed(place)),
+            Event::InitApply(object) => listing.versions.extend([known(object)]),
+            Event::InitDone => {
+                self.mode = mode;
+                // Whatever was read may have changed before this.
+                let first = !std::mem::replace(&mut listing.done, true);
+                let (mut before, mut now) = (HashMap::new(), HashMap::new());
+                before.extend(self.versions.extract_if(|place, _| is_listed(place)));
+                now.extend(listing.versions.extract_if(|place, _| is_listed(place)));
+                let is_new = |place: &Place| before.get(place) != now.get(place);
+                let told = self.wanting(|places| first || places.iter().any(is_new));
+                self.versions.extend(now);
+                return told;
+            }
+            Event::Apply(object) => {
+                let (place, version) = known(object);
+                let told = self.wanting(|places| places.contains(&place));
+                self.versions.insert(place, version);
+                return told;
+            }
+            Event::Delete(object) => {
+                let (place, _) = known(object);
+                self.versions.remove(&place);
+                return self.wanting(|places| places.contains(&place));
+            }
+        }
+        Vec::new()
+    }
+}
+
+fn known(object: Metadata) -> (Place, String) {
+    let metadata = object.metadata;
+    let version = version(&metadata).unwrap_or_default();
+    let place = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());
+    (place, version)
+}
+
 struct Entry {
-    subscribers: watch::Sender<Subscribers>,
-    versions: Versions,
-    mode: Arc<Mutex<Mode>>,
+    state: Arc<Mutex<State>>,
+    /// Told when somebody wants to hear of other objects.
+    changed: Arc<Notify>,
     _task: Task,
 }
 
-/// The watches of accounts.
+impl Entry {
+    fn want(&self, revision: &str, places: BTreeSet<Place>) {
+        if lock(&self.state).want(revision, places) {
+            self.changed.notify_one();
+        }
+    }
+}
+
 #[derive(Default)]
 struct Entries {
     open: HashMap<Key, Entry>,
@@ -109,7 +215,7 @@ struct Entries {
 
 /// All watches of managed objects.
 pub struct Watches {
-    shared: SharedWatches,
+    client: Client,
     entries: Mutex<Entries>,
     wake: Arc<Wake>,
 }
@@ -119,9 +225,12 @@ impl Watches {
     pub fn modes(&self) -> BTreeMap<&'static str, usize> {
         let entries = lock(&self.entries);
         let mut modes: BTreeMap<_, _> = Mode::iter().map(|mode| (mode.into(), 0)).collect();
-        for mode in entries.open.values().map(|entry| *lock(&entry.mode)).chain(self.shared.modes())
-        {
-            *modes.entry(mode.into()).or_default() += 1;
+        for (key, entry) in &entries.open {
+            let mode = lock(&entry.state).mode;
+            // Where the controller is refused, the accounts watch.
+            if key.account.is_some() || mode != Mode::Poll {
+                *modes.entry(mode.into()).or_default() += 1;
+            }
         }
         modes
     }
@@ -148,12 +257,7 @@ impl Watches {
                 tokio::time::sleep(GATHER).await;
             }
         });
-        let watches = Self {
-            shared: SharedWatches::new(client, Arc::clone(&wake)),
-            entries: Mutex::default(),
-            wake,
-        };
-        (watches, receiver)
+        (Self { client, entries: Mutex::default(), wake }, receiver)
     }
 
     /// Makes sure that `revision` is woken for `targets` and for nothing else.
@@ -167,63 +271,65 @@ impl Watches {
         selector: &str,
         targets: Vec<Target>,
     ) {
-        let targets = self.share(revision, targets);
         let mut entries = lock(&self.entries);
-        let mut wanted = HashSet::new();
-        for target in targets {
-            let key = Key {
-                account: account.clone(),
-                api_version: target.kind.resource.api_version.clone(),
-                kind: target.kind.resource.kind.clone(),
-                namespace: target.namespace.clone(),
-                selector: selector.to_owned(),
-            };
-            let entry = entries
-                .open
-                .entry(key.clone())
-                .or_insert_with(|| start(client, &target, selector, &self.wake));
-            entry.subscribers.send_if_modified(|subscribers| {
-                let old = subscribers.insert(revision.to_owned(), target.names.clone());
-                old.as_ref() != Some(&target.names)
-            });
-            wanted.insert(key);
+        let managed = format!("{}={}", label::MANAGED_BY, label::MANAGED_BY_OLM);
+        let (shared, mut others): (Vec<_>, _) = targets.into_iter().partition(Target::is_shared);
+        let shared = groups(None, &managed, shared);
+        let mut wanted: HashSet<_> = shared.keys().cloned().collect();
+        for (key, targets) in shared {
+            if self.open(&mut entries, revision, key, &self.client, &targets) == Mode::Poll {
+                others.extend(targets);
+            }
+        }
+        for (key, targets) in groups(Some(account), selector, others) {
+            wanted.insert(key.clone());
+            self.open(&mut entries, revision, key, client, &targets);
         }
         entries.keep_only(revision, wanted);
     }
 
-    /// Has the controller itself watch what it may, and returns what is left to the account.
-    fn share(&self, revision: &str, targets: Vec<Target>) -> Vec<Target> {
-        let name = |kind: &Kind| (kind.resource.api_version.clone(), kind.resource.kind.clone());
-        let mut kinds: BTreeMap<_, (Kind, BTreeSet<_>)> = BTreeMap::new();
-        for target in &targets {
-            let same = kinds.entry(name(&target.kind));
-            let (_, places) = same.or_insert_with(|| (target.kind.clone(), BTreeSet::new()));
-            places.extend(target.names.iter().map(|name| (target.namespace.clone(), name.clone())));
+    /// Has `revision` woken by the watch for these objects, which is started if there is none. Returns its
+    /// mode.
+    fn open(
+        &self,
+        entries: &mut Entries,
+        revision: &str,
+        key: Key,
+        client: &Client,
+        targets: &[Target],
+    ) -> Mode {
+        let places = targets.iter().flat_map(|target| {
+            target.names.iter().map(|name| (target.namespace.clone(), name.clone()))
+        });
+        let places = places.collect();
+        match entries.open.entry(key) {
+            hash_map::Entry::Occupied(entry) => {
+                entry.get().want(revision, places);
+                lock(&entry.get().state).mode
+            }
+            hash_map::Entry::Vacant(vacant) => {
+                if let Some(Target { kind, .. }) = targets.first() {
+                    let mut state = State::default();
+                    state.want(revision, places);
+                    let entry = self.start(client, kind, vacant.key(), state);
+                    vacant.insert(entry);
+                }
+                Mode::Starting
+            }
         }
-        self.shared.release(revision, &kinds.keys().cloned().collect());
-        let subscribed = kinds
-            .into_iter()
-            .filter(|(_, (kind, places))| self.shared.subscribe(revision, kind, places.clone()));
-        let shared: BTreeSet<_> = subscribed.map(|(name, _)| name).collect();
-        targets.into_iter().filter(|target| !shared.contains(&name(&target.kind))).collect()
     }
 
     /// Returns which versions of its objects the watches of `revision` have brought.
     pub fn seen(&self, revision: &str) -> Seen {
         let entries = lock(&self.entries);
         let mut seen = Seen::default();
-        let mut note = |place: [&String; 4], version: &str| {
-            seen.0.insert(place.map(Clone::clone).into(), version.to_owned());
-        };
-        self.shared.seen(revision, |(api_version, kind), (namespace, name), version| {
-            note([api_version, kind, namespace, name], version);
-        });
         for (key, entry) in entries.of(revision) {
-            let subscribers = entry.subscribers.borrow();
-            let versions = lock(&entry.versions);
-            for name in subscribers.get(revision).into_iter().flatten() {
-                if let Some(version) = versions.get(name) {
-                    note([&key.api_version, &key.kind, &key.namespace, name], version);
+            let state = lock(&entry.state);
+            for place in state.wanted.get(revision).into_iter().flatten() {
+                if let Some(version) = state.versions.get(place) {
+                    let (namespace, name) = place.clone();
+                    let object = (key.api_version.clone(), key.kind.clone(), namespace, name);
+                    seen.0.insert(object, version.clone());
                 }
             }
         }
@@ -252,13 +358,11 @@ impl Watches {
 
     fn has_listed(&self, revision: &str) -> bool {
         let entries = lock(&self.entries);
-        entries.of(revision).all(|(_, entry)| *lock(&entry.mode) != Mode::Starting)
-            && self.shared.has_listed(revision)
+        entries.of(revision).all(|(_, entry)| lock(&entry.state).mode != Mode::Starting)
     }
 
     /// Stops waking `revision`. Watches that nobody needs any more end.
     pub fn release(&self, revision: &str) {
-        self.shared.release(revision, &BTreeSet::new());
         lock(&self.entries).keep_only(revision, HashSet::new());
     }
 
@@ -269,8 +373,50 @@ impl Watches {
 
     /// Returns whether some objects of `revision` can only be polled.
     pub fn polls(&self, revision: &str) -> bool {
-        lock(&self.entries).of(revision).any(|(_, entry)| *lock(&entry.mode) == Mode::Poll)
+        let entries = lock(&self.entries);
+        let mut of_account = entries.of(revision).filter(|(key, _)| key.account.is_some());
+        of_account.any(|(_, entry)| lock(&entry.state).mode == Mode::Poll)
     }
+
+    fn start(&self, client: &Client, kind: &Kind, key: &Key, state: State) -> Entry {
+        let resource = &kind.resource;
+        let api = if kind.namespaced && key.account.is_some() {
+            Api::namespaced_with(client.clone(), &key.namespace, resource)
+        } else {
+            Api::all_with(client.clone(), resource)
+        };
+        let watching = Watching {
+            api,
+            is_shared: key.account.is_none(),
+            selector: key.selector.clone(),
+            state: Arc::new(Mutex::new(state)),
+            changed: Arc::default(),
+            wake: Arc::clone(&self.wake),
+        };
+        let (state, changed) = (Arc::clone(&watching.state), Arc::clone(&watching.changed));
+        Entry { state, changed, _task: Task(tokio::spawn(watching.run()).abort_handle()) }
+    }
+}
+
+/// Groups targets by the watch that is for them.
+fn groups(
+    account: Option<&Account>,
+    selector: &str,
+    targets: Vec<Target>,
+) -> HashMap<Key, Vec<Target>> {
+    let mut groups: HashMap<_, Vec<_>> = HashMap::new();
+    for target in targets {
+        let resource = &target.kind.resource;
+        let key = Key {
+            account: account.cloned(),
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+            namespace: account.map(|_| target.namespace.clone()).unwrap_or_default(),
+            selector: selector.to_owned(),
+        };
+        groups.entry(key).or_default().push(target);
+    }
+    groups
 }
 
 impl Entries {
@@ -288,8 +434,9 @@ impl Entries {
         }
         for key in unwanted {
             if let Some(entry) = self.open.get(&key) {
-                entry.subscribers.send_if_modified(|all| all.remove(revision).is_some());
-                if entry.subscribers.borrow().is_empty() {
+                entry.want(revision, BTreeSet::new());
+                let is_idle = lock(&entry.state).wanted.is_empty();
+                if is_idle {
                     self.open.remove(&key);
                 }
             }
@@ -297,76 +444,63 @@ impl Entries {
     }
 }
 
-fn start(client: &Client, target: &Target, selector: &str, wake: &Arc<Wake>) -> Entry {
-    let resource = &target.kind.resource;
-    let api = if target.kind.namespaced {
-        Api::namespaced_with(client.clone(), &target.namespace, resource)
-    } else {
-        Api::all_with(client.clone(), resource)
-    };
-    let (subscribers, receiver) = watch::channel(Subscribers::new());
-    let mode = Arc::new(Mutex::new(Mode::Starting));
-    let versions = Versions::default();
-    let watching = Watching {
-        api,
-        selector: selector.to_owned(),
-        subscribers: receiver,
-        versions: versions.clone(),
-        mode: mode.clone(),
-        wake: wake.clone(),
-    };
-    Entry { subscribers, versions, mode, _task: Task(tokio::spawn(watching.run()).abort_handle()) }
-}
-
 struct Watching {
     api: Api<Metadata>,
+    /// Whether the controller itself watches, for all extensions.
+    is_shared: bool,
     selector: String,
-    subscribers: watch::Receiver<Subscribers>,
-    versions: Versions,
-    mode: Arc<Mutex<Mode>>,
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
     wake: Arc<Wake>,
 }
 
-type Metadata = PartialObjectMeta<DynamicObject>;
-/// Events, each with the name of the object that its watch is for, if it is for one.
-type Events =
-    Pin<Box<dyn Stream<Item = (Option<String>, watcher::Result<Event<Metadata>>)> + Send>>;
+/// Events, each with the object that its watch is for, if it is for one.
+type Events = Pin<Box<dyn Stream<Item = (Option<Place>, watcher::Result<Event<Metadata>>)> + Send>>;
 
 impl Watching {
-    async fn run(mut self) {
+    async fn run(self) {
         let mut pause = Pause::new();
         loop {
             let since = Instant::now();
-            // Whoever may watch all of them may watch the one, too.
-            if self.names().len() > 1 {
-                let labels = of_tenants().labels(&self.selector);
-                let collection = events(self.api.clone(), labels, None);
-                self.follow(collection, Mode::Collection).await;
+            if self.is_shared {
+                self.follow_all(Mode::Shared).await;
+                self.poll();
+            } else {
+                // Whoever may watch all of them may watch the one, too.
+                if self.places().len() > 1 {
+                    self.follow_all(Mode::Collection).await;
+                }
+                let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
             }
-            let _ = tokio::time::timeout(CLIMB_AFTER, self.follow_names()).await;
-            if *lock(&self.mode) == Mode::Poll {
+            if lock(&self.state).mode == Mode::Poll {
                 pause.wait(since).await;
             }
         }
     }
 
-    /// Returns the names of all objects that a revision wants to hear of.
-    fn names(&mut self) -> BTreeSet<String> {
-        self.subscribers.borrow_and_update().values().flatten().cloned().collect()
+    /// Returns all objects that a revision wants to hear of.
+    fn places(&self) -> BTreeSet<Place> {
+        lock(&self.state).wanted.values().flatten().cloned().collect()
+    }
+
+    /// Watches everything with the label until that is refused.
+    async fn follow_all(&self, mode: Mode) {
+        let labels = of_tenants().labels(&self.selector);
+        self.follow(events(self.api.clone(), labels, None), mode).await;
     }
 
     /// Watches each object by name until that is refused, or there are more than the only one.
-    async fn follow_names(&mut self) {
-        let alone = self.names().len() <= 1;
+    async fn follow_names(&self) {
+        let alone = self.places().len() <= 1;
         loop {
-            let names = self.names();
-            if alone && names.len() > 1 {
+            let places = self.places();
+            if alone && places.len() > 1 {
                 return;
             }
-            let watches = names.iter().map(|name| {
-                let by_name = format!("metadata.name={name}");
+            let watches = places.into_iter().map(|place| {
+                let by_name = format!("metadata.name={}", place.1);
                 let config = watcher::Config::default().fields(&by_name);
-                events(self.api.clone(), config, Some(name.clone()))
+                events(self.api.clone(), config, Some(place))
             });
             let all: Events = Box::pin(stream::select_all(watches));
             if self.follow(all, Mode::Named).await {
@@ -375,113 +509,155 @@ impl Watching {
         }
     }
 
-    /// Gives up watching. The revisions learn that they have to look themselves: what was known of
-    /// the objects is not kept up to date.
+    /// Gives up watching. The revisions learn that others have to look, or they themselves.
     fn poll(&self) {
-        lock(&self.versions).clear();
-        let before = std::mem::replace(&mut *lock(&self.mode), Mode::Poll);
-        if before != Mode::Poll {
-            self.wake.all(self.subscribers.borrow().keys().cloned());
-        }
+        let told = lock(&self.state).refuse();
+        self.wake.all(told);
     }
 
-    /// Wakes subscribers until the watch is refused (`true`) or, where each name has its own, the
-    /// names change (`false`). What is listed first says that it is not refused.
-    async fn follow(&mut self, mut events: Events, mode: Mode) -> bool {
-        lock(&self.versions).clear();
+    /// Wakes who wants to hear of an event until the watch is refused (`true`) or, where each name has
+    /// its own, the names change (`false`). What is listed first says that it is not refused.
+    async fn follow(&self, mut events: Events, mode: Mode) -> bool {
+        lock(&self.state).versions.clear();
+        let mut listing = Listing::default();
         loop {
             tokio::select! {
-                changed = self.subscribers.changed() => {
-                    if changed.is_err() {
-                        // The owner is gone; it aborts this task.
-                        std::future::pending::<()>().await;
+                () = self.changed.notified() => if mode == Mode::Named {
+                    return false;
+                },
+                Some((of, event)) = events.next() => match event {
+                    Ok(event) => {
+                        let told = lock(&self.state).note((of.as_ref(), event), mode, &mut listing);
+                        self.wake.all(told);
                     }
-                    if mode == Mode::Named {
-                        return false;
+                    Err(error) if is_refusal(&error) => {
+                        if self.is_shared {
+                            tracing::info!(error = %Sentence(&error), "managed objects are watched by the accounts of extensions");
+                        }
+                        return true;
                     }
-                }
-                seen = events.next() => match seen {
-                    Some((of, Ok(event))) => self.note(of.as_ref(), event, mode),
-                    Some((_, Err(error))) if is_refusal(&error) => return true,
-                    Some((_, Err(error))) => {
+                    Err(error) => {
                         tracing::debug!(error = %Sentence(&error), "watch of managed objects interrupted");
-                    }
-                    None => {
-                        let _ = self.subscribers.changed().await;
-                        return false;
                     }
                 },
             }
         }
     }
-
-    /// Takes in one event, and wakes whom it is about; all of them when everything was listed, because
-    /// anything may have changed.
-    fn note(&self, of: Option<&String>, event: Event<Metadata>, mode: Mode) {
-        let mut versions = lock(&self.versions);
-        let changed = match event {
-            // It begins anew: nothing is known, or nothing about the one object it is for.
-            Event::Init => return versions.retain(|name, _| of.is_some_and(|of| of != name)),
-            Event::InitApply(object) => {
-                let version = version(&object.metadata);
-                versions.extend(object.metadata.name.zip(version));
-                return;
-            }
-            Event::InitDone => {
-                *lock(&self.mode) = mode;
-                None
-            }
-            Event::Apply(object) => {
-                let version = version(&object.metadata);
-                let name = object.metadata.name.unwrap_or_default();
-                match version {
-                    Some(version) => versions.insert(name.clone(), version),
-                    None => versions.remove(&name),
-                };
-                Some(name)
-            }
-            Event::Delete(object) => {
-                let name = object.metadata.name.unwrap_or_default();
-                versions.remove(&name);
-                Some(name)
-            }
-        };
-        drop(versions);
-        let subscribers = self.subscribers.borrow().clone();
-        let told = subscribers
-            .into_iter()
-            .filter(|(_, names)| changed.as_ref().is_none_or(|name| names.contains(name)));
-        self.wake.all(told.map(|(revision, _)| revision));
-    }
 }
 
-/// Watches; `of` names the object that `config` selects, if it is one.
-fn events(api: Api<Metadata>, config: watcher::Config, of: Option<String>) -> Events {
+/// Watches; `of` is the object that `config` selects, if it is one.
+fn events(api: Api<Metadata>, config: watcher::Config, of: Option<Place>) -> Events {
     let events = watcher(api, config).backoff(WatchDelays::default());
     Box::pin(events.map(move |event| (of.clone(), event)))
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::api::apps::v1::Deployment;
+    use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
     use crate::cluster::answering::{answering, refusal};
 
-    // applying.md 3.10
+    fn object(name: &str, version: &str) -> Metadata {
+        let metadata = json!({"namespace": "n", "name": name, "resourceVersion": version});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn place(name: &str) -> Place {
+        ("n".to_owned(), name.to_owned())
+    }
+
+    /// Lists objects, all of them or one; returns who is woken.
+    fn listed(
+        (state, listing): (&mut State, &mut Listing),
+        of: Option<&str>,
+        objects: &[(&str, &str)],
+    ) -> Vec<String> {
+        let of = of.map(place);
+        let mut note = |event| state.note((of.as_ref(), event), Mode::Named, listing);
+        note(Event::Init);
+        for (name, version) in objects {
+            note(Event::InitApply(object(name, version)));
+        }
+        note(Event::InitDone)
+    }
+
+    fn state() -> State {
+        let mut state = State::default();
+        state.want("a-1", [place("a"), place("both")].into());
+        state.want("b-1", [place("b"), place("both")].into());
+        state
+    }
+
+    // decision 42: a change wakes whom it is about, and nobody else
+    #[rstest]
+    #[case::own("a", &["a-1"])]
+    #[case::common("both", &["a-1", "b-1"])]
+    #[case::nobodys("c", &[])]
+    fn a_change_wakes_whom_it_is_about(#[case] name: &str, #[case] want: &[&str]) {
+        let (mut state, mut nothing) = (state(), Listing::default());
+        let mut note = |event| state.note((None, event), Mode::Shared, &mut nothing);
+        assert_eq!(note(Event::Apply(object(name, "2"))), want);
+        assert_eq!(note(Event::Delete(object(name, "3"))), want);
+        assert!(state.versions.is_empty());
+    }
+
+    #[test]
+    fn a_list_wakes_everybody_once_and_then_those_it_changes_something_for() {
+        let (mut state, mut listing) = (state(), Listing::default());
+        let mut told = |of, objects: &[_]| listed((&mut state, &mut listing), of, objects);
+        let first = [("a", "1"), ("b", "1"), ("both", "1")];
+        assert_eq!(told(None, &first), ["a-1", "b-1"]);
+        assert!(told(None, &first).is_empty());
+        assert_eq!(told(None, &[("b", "1"), ("both", "1")]), ["a-1"]);
+        assert_eq!(told(None, &[("b", "2"), ("both", "1")]), ["b-1"]);
+        // A watch of one object says nothing of the others.
+        assert_eq!(told(Some("a"), &[("a", "1")]), ["a-1"]);
+        assert_eq!(told(Some("b"), &[]), ["b-1"]);
+        let mut known: Vec<_> = state.versions.into_keys().map(|(_, name)| name).collect();
+        known.sort();
+        assert_eq!(known, ["a", "both"]);
+    }
+
+    // applying.md 3.10, decision 42: what was brought before a refusal does not count after it
+    #[test]
+    fn a_refusal_and_its_end_are_told_once() {
+        let (mut state, all) = (state(), ["a-1", "b-1"]);
+        let list =
+            |state: &mut State| listed((state, &mut Listing::default()), None, &[("a", "1")]);
+        list(&mut state);
+        assert_eq!(state.refuse(), all);
+        assert!(state.mode == Mode::Poll && state.versions.is_empty());
+        assert!(state.refuse().is_empty());
+        assert_eq!(list(&mut state), all);
+        assert!(state.mode == Mode::Named);
+    }
+
+    // decision 42: where the controller may not watch a kind, the account does
     #[tokio::test]
-    async fn what_is_only_polled_is_not_taken_for_what_a_watch_brought() {
-        let (_subscribers, receiver) = watch::channel(Subscribers::new());
-        let watching = Watching {
-            api: Api::all_with(answering(|_| refusal(403)), &ApiResource::erase::<ConfigMap>(&())),
-            selector: String::new(),
-            subscribers: receiver,
-            versions: Arc::new(Mutex::new([("c".to_owned(), "1".to_owned())].into())),
-            mode: Arc::new(Mutex::new(Mode::Named)),
-            wake: Arc::default(),
-        };
-        watching.poll();
-        assert_eq!(*lock(&watching.mode), Mode::Poll);
-        assert!(lock(&watching.versions).is_empty());
+    async fn what_is_refused_to_the_controller_is_watched_by_the_account() {
+        let client = answering(|request| {
+            let query = request.uri().query().unwrap_or_default();
+            // ours: annotations of tenants must not take all memory
+            assert!(query.split('&').any(|it| it == "limit=50"), "{query}");
+            refusal(403)
+        });
+        let (watches, _woken) = Watches::new(client);
+        let resource = ApiResource::erase::<Deployment>(&());
+        let kind = Kind { resource, namespaced: true };
+        let names = ["a", "b"].map(str::to_owned).into();
+        let targets = vec![Target { kind, namespace: "n".to_owned(), names }];
+        let (account, broken) = ("n/a".parse().unwrap(), answering(|_| refusal(500)));
+        let ensure = || watches.ensure("r", &account, &broken, "x=y", targets.clone());
+        ensure();
+        watches.listed("r").await;
+        assert!(watches.modes().values().all(|count| *count == 0) && !watches.polls("r"));
+        ensure();
+        assert_eq!(lock(&watches.entries).open.len(), 2);
+        assert_eq!(watches.modes()["starting"], 1);
+        watches.release("r");
+        assert!(lock(&watches.entries).open.is_empty());
     }
 }
