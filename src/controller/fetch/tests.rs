@@ -1,4 +1,3 @@
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,7 +23,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::catalog::store::Origin;
 use crate::catalog::{CatalogServer, Published};
-use crate::server::{self, Limited, Limits, catalogs};
+use crate::server::{Limits, catalogs, started, tls};
 use crate::tls::CurrentProfile;
 
 const BLOBS: &str = r#"{"schema":"olm.package","name":"p","defaultChannel":"c"}
@@ -67,10 +66,7 @@ fn put(store: &Store, name: &str, digest: &str, text: &str) {
 }
 
 fn listen(routes: Router) -> String {
-    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address: SocketAddr = listener.local_addr().unwrap();
-    tokio::spawn(server::serve(listener, None, routes, std::future::pending()));
-    format!("http://{address}")
+    format!("http://{}", started(None, routes))
 }
 
 /// Serves with a certificate of its own; returns the address and the certificate.
@@ -81,13 +77,8 @@ fn listen_with_tls(folder: &Path, routes: Router) -> (String, String) {
     std::fs::write(&certificate, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let serving =
-        server::tls::CertificateFiles::load(&certificate, &key, CurrentProfile::default()).unwrap();
-    let serving = serving.certificates();
-    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        server::serve(listener, Some(&serving), routes, std::future::pending()).await
-    });
+        tls::CertificateFiles::load(&certificate, &key, CurrentProfile::default()).unwrap();
+    let port = started(Some(serving.certificates()), routes).port();
     (format!("https://localhost:{port}"), made.cert.pem())
 }
 
@@ -233,10 +224,7 @@ async fn downloads_once_and_keeps_the_copy() {
 async fn more_catalogs_than_connections_are_all_fetched() {
     let (served, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = Arc::new(Store::open(served.path(), Room::default()).unwrap());
-    let listener = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    let limited = Limited::new(listener, Limits::CATALOGS, Metrics::default()).unwrap();
-    tokio::spawn(server::serve_within(limited, None, routes(&store), std::future::pending()));
+    let base = listen(routes(&store));
     // One that rested for each of them would be too many before the end.
     let many = Limits::CATALOGS.per_address + 16;
     let objects: Vec<_> = (0..many)

@@ -73,7 +73,7 @@ impl Manager {
         };
         self.parts.serve(part, async move {
             let certificates = certificates.as_ref();
-            let served = server::serve_within(listener, certificates, routes, closing).await;
+            let served = server::serve(listener, certificates, routes, closing).await;
             if let Err(error) = served {
                 tracing::error!(name = part, %error, "server failed");
             }

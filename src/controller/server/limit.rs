@@ -2,25 +2,20 @@
 //! does not read.
 //!
 //! Connections beyond the limits are closed when they are accepted, so that those that are served
-//! are served well. hyper has one limit for the rest between two requests and the head after it, the
-//! longer one here: what is shorter, and what concerns writing, is kept here.
+//! are served well. The time between two requests, with the head of the second, is limited by hyper.
 //!
 //! Source: deploying.md 5.4.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum_server::accept::Accept;
 use axum_server::{AddrListener, Address};
-use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep, sleep};
-use tower::Service;
 
 use super::places::{Limits, Place, Places};
 use crate::telemetry::Metrics;
@@ -82,99 +77,15 @@ impl AddrListener<Connection<TcpStream>, Peer> for Limited {
 pub struct Connection<S> {
     stream: S,
     place: Place,
-    awaited: Awaited,
-    /// Runs while the head of a request is sent.
-    head: Option<Pin<Box<Sleep>>>,
     /// Runs while nothing can be written.
     stalled: Option<Pin<Box<Sleep>>>,
     /// When the answer began; the next request ends it.
     answering: Option<Instant>,
 }
 
-/// The state of a connection, from its bytes and requests; at first the TLS handshake, which has a
-/// separate time limit.
-#[derive(Debug, Clone, Default)]
-struct Awaited(Arc<AtomicU8>);
-
-impl Awaited {
-    /// The first byte of a request.
-    const REQUEST: u8 = 1;
-    /// The rest of the head.
-    const HEAD: u8 = 2;
-    /// The first byte of an answer.
-    const ANSWER: u8 = 3;
-
-    fn is(&self, state: u8) -> bool {
-        self.0.load(Ordering::SeqCst) == state
-    }
-
-    fn set(&self, state: u8) {
-        self.0.store(state, Ordering::SeqCst);
-    }
-
-    fn turn(&self, from: u8, to: u8) {
-        let (set, fail) = (Ordering::SeqCst, Ordering::SeqCst);
-        // It fails when something else is awaited.
-        let _ = self.0.compare_exchange(from, to, set, fail);
-    }
-}
-
-/// Tells connections where in a request they are, after another acceptor.
-#[derive(Debug, Clone)]
-pub(super) struct Timed<A>(pub(super) A);
-
-/// A service that tells its connection when a head is complete.
-#[derive(Debug, Clone)]
-pub(super) struct Told<S> {
-    service: S,
-    awaited: Awaited,
-}
-
-impl<A, C, S> Accept<Connection<C>, S> for Timed<A>
-where
-    A: Accept<Connection<C>, S>,
-    A::Future: Send + 'static,
-{
-    type Stream = A::Stream;
-    type Service = Told<A::Service>;
-    type Future = BoxFuture<'static, io::Result<(Self::Stream, Self::Service)>>;
-
-    fn accept(&self, stream: Connection<C>, service: S) -> Self::Future {
-        let awaited = stream.awaited.clone();
-        let accepted = self.0.accept(stream, service);
-        Box::pin(async move {
-            let (stream, service) = accepted.await?;
-            awaited.set(Awaited::HEAD);
-            Ok((stream, Told { service, awaited }))
-        })
-    }
-}
-
-impl<S: Service<R>, R> Service<R> for Told<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        self.awaited.set(Awaited::ANSWER);
-        self.service.call(request)
-    }
-}
-
 impl<S> Connection<S> {
     fn new(stream: S, place: Place) -> Self {
-        Self {
-            stream,
-            place,
-            awaited: Awaited::default(),
-            head: None,
-            stalled: None,
-            answering: None,
-        }
+        Self { stream, place, stalled: None, answering: None }
     }
 
     fn written<T>(
@@ -187,7 +98,6 @@ impl<S> Connection<S> {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         if written.is_ready() {
-            self.awaited.turn(Awaited::ANSWER, Awaited::REQUEST);
             self.stalled = None;
             return written;
         }
@@ -209,16 +119,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.answering = None;
-            self.awaited.turn(Awaited::REQUEST, Awaited::HEAD);
-        }
-        if !self.awaited.is(Awaited::HEAD) {
-            self.head = None;
-        } else if read.is_pending() {
-            let limit = self.place.places.limits.head;
-            let head = self.head.get_or_insert_with(|| Box::pin(sleep(limit)));
-            if head.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
         }
         read
     }
@@ -262,14 +162,13 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::server::{bind, serve_within};
+    use crate::server::{bind, serve};
 
     const FEW: Limits = Limits {
         listener: "catalogs",
         connections: 3,
         per_address: 2,
-        head: Duration::from_millis(400),
-        idle: Duration::from_secs(3),
+        idle: Duration::from_secs(2),
         stall: Duration::from_millis(500),
         answer: Duration::from_secs(4),
     };
@@ -341,7 +240,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let listener = Limited::new(listener, FEW, metrics.clone()).unwrap();
         let routes = Router::new();
-        tokio::spawn(serve_within(listener, None, routes, std::future::pending()));
+        tokio::spawn(serve(listener, None, routes, std::future::pending()));
         address
     }
 
@@ -354,27 +253,19 @@ mod tests {
         text.lines().next().unwrap_or_default().to_owned()
     }
 
-    // deploying.md P40: who asks again soon need not connect again.
+    // deploying.md P40: who asks again soon need not connect again, and who asks half a question is left.
     #[tokio::test]
-    async fn a_connection_rests_longer_between_requests_than_a_head_may_take() {
+    async fn a_connection_rests_for_a_while_between_requests() {
         const REQUEST: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
         let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
         for _ in 0..2 {
             assert_eq!(said(&mut stream, REQUEST).await, "HTTP/1.1 404 Not Found");
-            let rest = tokio::time::timeout(FEW.head * 2, stream.read(&mut [0; 1])).await;
+            let rest = tokio::time::timeout(FEW.idle / 4, stream.read(&mut [0; 1])).await;
             assert!(rest.is_err(), "it is not closed");
         }
-        // Half a head has its limit on every request, and rest has its end.
-        let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
-        said(&mut stream, REQUEST).await;
         let began = Instant::now();
         assert_eq!(said(&mut stream, "GET / HTTP/1.1\r\n").await, "");
-        assert!(began.elapsed() >= FEW.head && began.elapsed() < FEW.idle);
-        let mut stream = TcpStream::connect(served(&Metrics::default())).await.unwrap();
-        said(&mut stream, REQUEST).await;
-        let began = Instant::now();
-        assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or_default(), 0);
-        assert!(began.elapsed() >= FEW.head);
+        assert!(began.elapsed() >= FEW.idle / 2 && began.elapsed() < FEW.idle * 4);
     }
 
     // deploying.md 5.4

@@ -25,17 +25,13 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum_server::Handle;
-use axum_server::accept::DefaultAcceptor;
 use axum_server::tls_rustls::RustlsAcceptor;
 use futures::{StreamExt as _, future, stream};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use hyper_util::rt::TokioTimer;
-use limit::Timed;
 
 use tls::Certificates;
-
-use crate::telemetry::Metrics;
 
 pub use auth::Reviewer;
 pub use limit::Limited;
@@ -70,34 +66,22 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Serves `routes` until `shutdown` is done, then lets running answers end for at most 30 s.
-///
-/// With `certificates` over TLS with ALPN `http/1.1`, else plain. The limits are those of the catalog
-/// server, but for clients that come from one address.
-pub async fn serve(
-    listener: TcpListener,
-    certificates: Option<&Certificates>,
-    routes: Router,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let limits = Limits { per_address: Limits::CATALOGS.connections, ..Limits::CATALOGS };
-    let listener = Limited::new(listener, limits, Metrics::default())?;
-    serve_within(listener, certificates, routes, shutdown).await
-}
-
 /// Serves in a test, until it ends, and returns the address.
 #[cfg(test)]
 pub(crate) fn started(certificates: Option<Certificates>, routes: Router) -> SocketAddr {
     let listener = bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let address = listener.local_addr().unwrap();
+    let metrics = crate::telemetry::Metrics::default();
+    let listener = Limited::new(listener, Limits::CATALOGS, metrics).unwrap();
     tokio::spawn(
         async move { serve(listener, certificates.as_ref(), routes, future::pending()).await },
     );
     address
 }
 
-/// Serves like [`serve`], within the limits of the listener.
-pub async fn serve_within(
+/// Serves `routes` until `shutdown` is done, then lets running answers end for at most 30 s. With
+/// `certificates` over TLS with ALPN `http/1.1`, else plain.
+pub async fn serve(
     listener: Limited,
     certificates: Option<&Certificates>,
     routes: Router,
@@ -122,9 +106,9 @@ pub async fn serve_within(
     let service = routes.layer(from_fn(limit_body)).into_make_service();
     let result = if let Some(certificates) = certificates {
         let acceptor = RustlsAcceptor::new(certificates.config()).handshake_timeout(HANDSHAKE);
-        server.acceptor(Timed(acceptor)).http1_only().serve(service).await
+        server.acceptor(acceptor).http1_only().serve(service).await
     } else {
-        server.acceptor(Timed(DefaultAcceptor::new())).http1_only().serve(service).await
+        server.http1_only().serve(service).await
     };
     stop.abort();
     result

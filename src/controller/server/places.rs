@@ -16,9 +16,7 @@ pub struct Limits {
     pub listener: &'static str,
     pub connections: usize,
     pub per_address: usize,
-    /// Longest time for the head of a request, from its first byte or the start of the connection.
-    pub head: Duration,
-    /// Longest time between two requests.
+    /// Longest time between two requests, or the start of the connection and the first, with its head.
     pub idle: Duration,
     /// Longest time in which nothing can be written.
     pub stall: Duration,
@@ -33,7 +31,6 @@ impl Limits {
         connections: 512,
         // Everybody who uses the plugin comes from the addresses of the API servers.
         per_address: 128,
-        head: Duration::from_secs(5),
         // Longer than between two scrapes.
         idle: Duration::from_secs(90),
         stall: Duration::from_mins(1),

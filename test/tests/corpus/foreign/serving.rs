@@ -9,7 +9,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, IF_MODIFIED_SINCE, LAST_MO
 use http::{HeaderMap, HeaderName};
 use olm_controller::catalog::store::{Origin, Store};
 use olm_controller::server::catalogs::{Catalogs, routes};
-use olm_controller::server::{bind, serve};
+use olm_controller::server::{Limited, Limits, bind, serve};
 use olm_controller::telemetry::Metrics;
 use olm_core::catalog::read;
 use olm_image::Room;
@@ -46,8 +46,7 @@ const LARGE: Known = Known {
     ],
 };
 
-// catalogs.md section 3. `serve` alone has no limit; behind the limit of 32 connections from one
-// address (deploying.md 5.4) the rows that ask 40 to 100 times at once would be answered in part.
+// catalogs.md section 3
 #[tokio::test]
 async fn catalogs_are_served_as_upstream_serves_them() {
     let catalogs = Served::new();
@@ -199,6 +198,8 @@ fn start(store: &Arc<Store>, metas: bool) -> SocketAddr {
     let listener = bind(([127, 0, 0, 1], 0).into()).expect("a free port");
     let address = listener.local_addr().expect("a bound address");
     let routes = routes(Catalogs { store: Arc::clone(store), metrics: Metrics::default(), metas });
+    let listener = Limited::new(listener, Limits::CATALOGS, Metrics::default());
+    let listener = listener.expect("a listener");
     tokio::spawn(serve(listener, None, routes, std::future::pending()));
     address
 }
