@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::Api;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -25,14 +24,12 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource as _, ResourceExt as _};
 use olm_api::{ClusterExtension, ClusterObjectSet};
 use olm_cluster::{built_in_kinds, classic_providers, content, kinds};
-use olm_core::extension::holds::Awaited;
 use olm_core::resolve::{Environment, GroupVersionKind, Knowledge, Provider, ServedKinds};
 use olm_core::revision::{provider, served_kinds};
 use olm_core::version::Version;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::Instant;
 
-use super::refusals::Refusals;
 use crate::by_key::ByKey;
 use crate::cluster::{self, Sentence, join_bounded};
 use crate::revision::KnownRevisions;
@@ -67,19 +64,11 @@ pub struct DiscoveryCache {
     /// Held while they are read, so that each is read once.
     defining: Mutex<()>,
     wake: Arc<Notify>,
+    /// Told of each change of a CRD.
+    crds: Arc<Notify>,
 }
 
 type Crd = PartialObjectMeta<CustomResourceDefinition>;
-
-/// What of a CRD changes with what it defines.
-#[derive(Debug, Clone, PartialEq)]
-struct Definition {
-    uid: Option<String>,
-    generation: Option<i64>,
-    is_leaving: bool,
-    /// When each part of its status was written.
-    statuses: Vec<Option<Time>>,
-}
 
 /// The part that stays the same while the API server does.
 struct BuiltIn {
@@ -115,6 +104,7 @@ impl DiscoveryCache {
             defined: ByKey::default(),
             defining: Mutex::default(),
             wake: Arc::default(),
+            crds: Arc::default(),
         }
     }
 
@@ -123,9 +113,13 @@ impl DiscoveryCache {
         cluster::told(&self.wake)
     }
 
-    /// Keeps what the API server serves up to date, and tells those who wait for a change of a CRD.
-    /// Never returns.
-    pub(super) async fn keep_current(&self, refusals: &Refusals) {
+    /// Yields whenever a CRD has changed.
+    pub(super) fn changes_of_crds(&self) -> impl Stream<Item = ()> + Send + use<> {
+        cluster::told(&self.crds)
+    }
+
+    /// Keeps what the API server serves up to date. Never returns.
+    pub(super) async fn keep_current(&self) {
         let mut changes = Box::pin(changes(&self.client));
         let mut built_in = None;
         let mut step = LAST;
@@ -138,7 +132,7 @@ impl DiscoveryCache {
                         built_in = None;
                     }
                     if step == 0 {
-                        refusals.changed(Awaited::CustomResourceDefinitions);
+                        self.crds.notify_one();
                     }
                     step = after(step, self.read_served(&mut built_in).await);
                     due = Instant::now() + AFTER_CHANGE.get(step).copied().unwrap_or(REGULARLY);
@@ -314,7 +308,7 @@ fn changes(client: &Client) -> impl Stream<Item = ()> + use<> {
 /// Returns whether an event of the watch of CRDs may change what is served: not where only labels,
 /// annotations or owners of a known one have changed. When its status was written stands in its
 /// managed fields.
-fn defines(event: &Event<Crd>, known: &mut HashMap<String, Definition>) -> bool {
+fn defines(event: &Event<Crd>, known: &mut HashMap<String, String>) -> bool {
     match event {
         Event::Init => known.clear(),
         Event::InitApply(crd) => drop(known.insert(crd.name_any(), definition(crd))),
@@ -331,15 +325,11 @@ fn defines(event: &Event<Crd>, known: &mut HashMap<String, Definition>) -> bool 
     false
 }
 
-fn definition(crd: &Crd) -> Definition {
-    let metadata = crd.meta();
-    let statuses = metadata.managed_fields.iter().flatten().map(|entry| entry.time.clone());
-    Definition {
-        uid: metadata.uid.clone(),
-        generation: metadata.generation,
-        is_leaving: metadata.deletion_timestamp.is_some(),
-        statuses: statuses.collect(),
-    }
+/// Returns what of a CRD changes with what it defines: when each part of its status was written counts.
+fn definition(crd: &Crd) -> String {
+    let of = crd.meta();
+    let statuses: Vec<_> = of.managed_fields.iter().flatten().map(|entry| &entry.time).collect();
+    format!("{:?}", (&of.uid, of.generation, of.deletion_timestamp.is_some(), statuses))
 }
 
 impl BuiltIn {

@@ -11,7 +11,7 @@ use olm_api::keys::{self, annotation};
 use olm_api::{ClusterObjectSet, LifecycleState};
 use olm_core::error::Chain;
 use olm_core::extension::holds::{
-    self, CrdUpgrades, Facts, Hold, Judged, Judgement, RbacPreflight, asks_for_approval,
+    self, Awaited, CrdUpgrades, Facts, Hold, Judged, Judgement, RbacPreflight, asks_for_approval,
 };
 use olm_core::extension::{
     Goal, Policy, RevisionSource, desired, forced_step, plan_digest, retagged,
@@ -371,8 +371,9 @@ impl Attempt<'_> {
     fn check(&self, facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
         let checked = holds::first(facts);
         let awaits = checked.as_ref().err().and_then(|hold| hold.awaits);
+        let of_crds = awaits == Some(Awaited::CustomResourceDefinitions);
         let name = self.extension.object.name_any();
-        self.ctx.kept.refusals.note(&name, awaits);
+        self.ctx.kept.refused.put(&name, of_crds.then_some(()));
         if checked.is_ok() {
             self.ctx.kept.evidence.put(&name, None);
         }

@@ -4,6 +4,7 @@
 //! ClusterObjectSet) and the status. What is decided is decided by [`olm_core::extension`]; applying
 //! the revision's objects is the business of [`crate::objectset`].
 
+mod additions;
 mod before;
 mod bundle;
 mod certificates;
@@ -16,17 +17,13 @@ mod error;
 mod events;
 mod live_crds;
 mod moved;
-mod namespace;
 mod observe;
-mod operator;
 mod outcome;
 mod per_extension;
 mod permissions;
 mod platform;
-mod proxy;
 mod pull_state;
 mod pulls;
-mod refusals;
 mod removal;
 mod report;
 mod resolve;
@@ -85,12 +82,17 @@ async fn converge(
         return ended;
     }
     let finalizer = keys::finalizer::CLEANUP_UNPACK_CACHE;
-    let outcome = match ctx.reconciler.add_finalizer(extension, finalizer).await {
+    let held = match ctx.reconciler.add_finalizer(extension, finalizer).await {
         // The change of the object brings the next reconcile.
         Ok(Some(_)) => return Ok(None),
-        Ok(None) => Box::pin(attempt(ctx, extension)).await,
-        Err(cause) => unheld(ctx, extension, cause).await?,
+        Ok(None) => Ok(()),
+        Err(cause) => Err(ExtensionError::finalizer(cause)),
     };
+    if held.as_ref().is_err_and(ExtensionError::is_conflict) {
+        // Not a failure: the next version of the object is on its way.
+        return held.map(|()| None);
+    }
+    let outcome = Box::pin(attempt(ctx, extension, held)).await;
     report::report(ctx, extension, &outcome).await?;
     let next = outcome.next();
     if let Some(error) = outcome.error {
@@ -100,33 +102,13 @@ async fn converge(
     Ok(Some(next))
 }
 
-/// Returns the result of a reconcile whose finalizer could not be added: nothing is done without
-/// it.
-async fn unheld(
+/// Does what can be done, which is nothing unless the extension is `held` by its finalizer, and returns
+/// what came of it.
+async fn attempt(
     ctx: &Context,
     extension: &ClusterExtension,
-    cause: kube::Error,
-) -> Result<Outcome, ExtensionError> {
-    let error = ExtensionError::finalizer(cause);
-    if error.is_conflict() {
-        // Not a failure: the next version of the object is on its way.
-        return Err(error);
-    }
-    Ok(match ctx.revisions.of(extension).await {
-        Ok(revisions) => Outcome {
-            not_taken_over: ctx.is_not_taken_over(extension, &revisions).await,
-            revisions: Some(revisions),
-            ..error.into()
-        },
-        Err(cause) => {
-            tracing::warn!(error = %Chain(&error), "no finalizer");
-            ExtensionError::Revisions(ApiError(cause)).into()
-        }
-    })
-}
-
-/// Does what can be done, and returns what came of it.
-async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
+    held: Result<(), ExtensionError>,
+) -> Outcome {
     // The state comes first, so that `Installed` is truthful whatever else fails.
     let mut revisions = match ctx.revisions.of(extension).await {
         Ok(revisions) => revisions,
@@ -136,6 +118,7 @@ async fn attempt(ctx: &Context, extension: &ClusterExtension) -> Outcome {
     let mut taken = None;
     // Each step needs what the one before it found; the first that fails is the last.
     let steps = async {
+        held?;
         let (valid, account) = deadline.hold(observe::observe(ctx, extension, &revisions)).await?;
         let recording = ctx.revisions.record_account(&account, &mut revisions);
         deadline.hold::<_, ExtensionError>(async { Ok(recording.await?) }).await?;

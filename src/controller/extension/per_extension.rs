@@ -13,7 +13,6 @@ use olm_image::Resolved;
 use super::events::PublishedNotices;
 use super::pull_state::PullState;
 use super::pulls::{Pulls, ended};
-use super::refusals::Refusals;
 use super::settled::Settled;
 use crate::by_key::ByKey;
 
@@ -24,8 +23,8 @@ pub struct PerExtension {
     /// Extensions, by UID, on which the finalizer of the garbage collector was seen. An event with it
     /// may be followed by one without it before anybody looks.
     orphaning: ByKey<()>,
-    /// Extensions whose revision a check refused.
-    pub(super) refusals: Refusals,
+    /// Extensions whose revision a check refused that a change of a CRD may let pass.
+    pub(super) refused: ByKey<()>,
     /// What their refusals say about the objects of CRDs.
     pub(super) evidence: ByKey<BTreeMap<String, Evidence>>,
     /// Secrets and failures of pulls.
@@ -41,15 +40,13 @@ pub struct PerExtension {
 }
 
 impl PerExtension {
-    /// Returns it empty, and the names of extensions to be looked at again: those whose pull has
-    /// ended, and those whose revision may pass a check now.
-    pub fn new() -> (Self, mpsc::Receiver<String>, mpsc::UnboundedReceiver<String>) {
+    /// Returns it empty, and the names of extensions whose pull has ended.
+    pub fn new() -> (Self, mpsc::Receiver<String>) {
         let (ended, pulled) = ended();
-        let (refusals, passable) = Refusals::new();
         let kept = Self {
             published: PublishedNotices::default(),
             orphaning: ByKey::default(),
-            refusals,
+            refused: ByKey::default(),
             evidence: ByKey::default(),
             pull_state: PullState::default(),
             digests: Pulls::new(ended.clone()),
@@ -57,7 +54,7 @@ impl PerExtension {
             settled: Settled::default(),
             dependents: ByKey::default(),
         };
-        (kept, pulled, passable)
+        (kept, pulled)
     }
 
     /// Drops everything of an extension that is gone. All fields are named, so that a new one
@@ -66,7 +63,7 @@ impl PerExtension {
         let Self {
             published,
             orphaning,
-            refusals,
+            refused,
             evidence,
             pull_state,
             digests,
@@ -78,7 +75,7 @@ impl PerExtension {
         let uid = extension.metadata.uid.as_deref().unwrap_or_default();
         published.forget(uid);
         orphaning.put(uid, None);
-        refusals.note(&name, None);
+        refused.put(&name, None);
         evidence.put(&name, None);
         pull_state.forget(&name);
         digests.forget(&name);

@@ -25,6 +25,7 @@ use olm_core::status::find;
 use serde::de::DeserializeOwned;
 
 use super::{Context, error_policy, reconcile, removal};
+use crate::by_key::ByKey;
 use crate::cluster::{self, Sentence};
 use crate::seen::SeenWriters;
 
@@ -35,8 +36,8 @@ type Reference = ObjectRef<Guarded>;
 pub struct Triggers {
     /// Certificates of webhooks, or copies of pull secrets, were touched: the extension of this name.
     pub secrets: BoxStream<'static, String>,
-    /// A pull has ended that its reconcile did not wait for, rights may have come, revisions or what a
-    /// refused one waits for have changed: the extension of this name.
+    /// A pull has ended that its reconcile did not wait for, rights may have come, revisions have changed:
+    /// the extension of this name.
     pub named: BoxStream<'static, String>,
     /// Where extensions, catalogs and accounts are put, as the watches bring them.
     pub seen: SeenWriters,
@@ -57,11 +58,10 @@ pub async fn run(
         .combine(predicates::finalizers)
         .combine(predicates::annotations)
         .combine(move |extension: &Guarded| own.reconciler.status_of_others(&held, extension));
-    let (orphaning, changed) = (Arc::clone(&ctx), writers.changed);
-    // Who changed one is recorded with its next revision.
+    let (told, present, changed) = (Arc::clone(&ctx), store.clone(), writers.changed);
     let extensions = cluster::stored(authored(&ctx).reflect(writers.extensions), store.clone())
         .inspect_ok(move |extension| {
-            orphaning.kept.note_orphaning(extension.meta());
+            note(&told, &present, extension);
             // Nobody listens when the process stops.
             drop(changed.unbounded_send(extension.meta().clone()));
         })
@@ -101,7 +101,7 @@ pub async fn run(
         let ctx = Arc::clone(&ctx);
         async move {
             let gone = removal::forget_gone_bundles(&ctx);
-            tokio::join!(gone, ctx.discovery.keep_current(&ctx.kept.refusals));
+            tokio::join!(gone, ctx.discovery.keep_current());
         }
     };
     let by_account = {
@@ -139,22 +139,21 @@ fn mended(ctx: &Arc<Context>) -> BoxStream<'static, String> {
     changes.flat_map(move |()| futures::stream::iter(credentials.mended(|_| true))).boxed()
 }
 
-/// Watches all extensions; who changed one is recorded with its next revision. What is kept of one
-/// ends with it, also where somebody else removed its finalizers.
-fn authored(
-    ctx: &Arc<Context>,
-) -> impl Stream<Item = watcher::Result<watcher::Event<Guarded>>> + use<> {
-    let forgetting = Arc::clone(ctx);
-    let changes =
-        cluster::watched(Api::all(ctx.client.clone()), watcher::Config::default(), |metadata| {
-            // Who wrote a status is of no interest.
-            if let Some(entries) = &mut metadata.managed_fields {
-                entries.retain(|entry| entry.subresource.is_none());
-            }
-        });
-    changes.inspect_ok(move |event| {
-        if let watcher::Event::Delete(DeserializeGuard(Ok(gone))) = event {
-            forgetting.forget(gone);
+/// Notes an extension that the watch has brought. What is kept of one ends with it, also where somebody
+/// else removed its finalizers, or where it went while nobody watched.
+fn note(ctx: &Context, present: &Store<Guarded>, extension: &Guarded) {
+    ctx.kept.note_orphaning(extension.meta());
+    if let (None, Ok(gone)) = (present.get(&ObjectRef::from_obj(extension)), &extension.0) {
+        ctx.forget(gone);
+    }
+}
+
+/// Watches all extensions; who changed one is recorded with its next revision.
+fn authored(ctx: &Context) -> impl Stream<Item = watcher::Result<watcher::Event<Guarded>>> + use<> {
+    cluster::watched(Api::all(ctx.client.clone()), watcher::Config::default(), |metadata| {
+        // Who wrote a status is of no interest.
+        if let Some(entries) = &mut metadata.managed_fields {
+            entries.retain(|entry| entry.subresource.is_none());
         }
     })
 }
@@ -216,11 +215,15 @@ fn copied(ctx: &Arc<Context>, store: &Store<Guarded>) -> BoxStream<'static, Vec<
     }))
 }
 
-/// Returns the extensions whose resolution depends on the cluster, whenever that changes.
+/// Returns the extensions whose resolution depends on the cluster, whenever that changes, and those
+/// whose revision was refused because of a CRD, whenever one changes.
 fn dependents(ctx: &Arc<Context>) -> impl Stream<Item = Vec<Reference>> + use<> {
-    let (ctx, changes) = (Arc::clone(ctx), ctx.discovery.changes());
-    changes
-        .map(move |()| ctx.kept.dependents.keys().iter().map(|name| Reference::new(name)).collect())
+    let references =
+        |names: &ByKey<()>| names.keys().iter().map(|name| Reference::new(name)).collect();
+    let (resolved, refused) = (Arc::clone(ctx), Arc::clone(ctx));
+    let cluster = ctx.discovery.changes().map(move |()| references(&resolved.kept.dependents));
+    let crds = ctx.discovery.changes_of_crds().map(move |()| references(&refused.kept.refused));
+    futures::stream::select(cluster, crds)
 }
 
 /// Sums up what of a catalog resolution and the pulls of its bundles depend on.
@@ -265,7 +268,7 @@ fn proxied(ctx: &Arc<Context>, store: &Store<Guarded>) -> BoxStream<'static, Vec
         let policy = Policy::of(extension.annotations(), defaults.clone());
         policy.is_ok_and(|policy| policy.additions.cluster_proxy)
     };
-    Box::pin(super::proxy::changes(ctx).map(move |()| matching(&store, &wants)))
+    Box::pin(super::additions::changes_of_proxies(ctx).map(move |()| matching(&store, &wants)))
 }
 
 fn inside(store: &Store<Guarded>, namespace: &str) -> Vec<Reference> {

@@ -63,7 +63,7 @@ impl Manager {
             (client.clone(), self.args.namespace()),
             self.settings.counts_classic(),
         );
-        let (kept, pulled, passable) = extension::PerExtension::new();
+        let (kept, pulled) = extension::PerExtension::new();
         let guard = self.start_guard();
         let (rbac, rights, revision_rights) = RbacWatch::new();
         let ctx = extension::Context {
@@ -96,7 +96,7 @@ impl Manager {
             before: extension::Before::default(),
             client: client.clone(),
         };
-        let named = [pulled.boxed(), rights.boxed(), touched_revisions.boxed(), passable.boxed()];
+        let named = [pulled.boxed(), rights.boxed(), touched_revisions.boxed()];
         let triggers = extension::Triggers {
             secrets: select(touched, touched_copies).boxed(),
             named: select_all(named).boxed(),

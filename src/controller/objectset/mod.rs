@@ -89,17 +89,18 @@ pub async fn run(
         .combine(predicates::annotations)
         .combine(predicates::labels)
         .combine(move |set: &Guarded| own.reconciler.status_of_others(&held, set));
-    let (told, forgetting) = (Arc::clone(&known), Arc::clone(&ctx));
+    let told = Arc::clone(&known);
+    let (forgetting, present) = (Arc::clone(&ctx), reader.clone());
     let sets = cluster::watched(api, watcher::Config::default(), keep_makers)
         .reflect(revisions)
-        .inspect_ok(move |event| {
-            told.tell(event);
-            // Also one whose finalizer somebody else removed.
-            if let watcher::Event::Delete(DeserializeGuard(Ok(gone))) = event {
+        .inspect_ok(move |event| told.tell(event));
+    let sets = cluster::stored(sets, reader.clone())
+        .inspect_ok(move |set| {
+            // Also one whose finalizer somebody else removed, and one that went while nobody watched.
+            if let (None, Ok(gone)) = (present.get(&ObjectRef::from_obj(set)), &set.0) {
                 forgetting.forget(gone);
             }
-        });
-    let sets = cluster::stored(sets, reader.clone())
+        })
         .predicate_filter(relevant, PredicateConfig::default());
     let woken_revisions = woken.revisions.map(|name| ObjectRef::<Guarded>::new(&name));
     let config = controller::Config::default().concurrency(ctx.settings.concurrency);
