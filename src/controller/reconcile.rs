@@ -30,7 +30,7 @@ use crate::cluster::{Sentence, as_manager};
 use crate::telemetry::{Metrics, ReconcileResult};
 use crate::written::Written;
 
-/// First delay after somebody else wrote an object first. The version that was written is on its way,
+/// Shortest delay after somebody else wrote an object first. The version that was written is on its way,
 /// at once unless the watch is broken.
 const AFTER_CONFLICT: Duration = Duration::from_millis(200);
 /// Longest delay after that: a watch that broke begins again within this time.
@@ -105,42 +105,9 @@ pub struct Reconciler {
     client: Client,
     metrics: Metrics,
     recorder: Recorder,
-    delays: Delays,
-    written: Written,
-}
-
-/// When objects are reconciled again, by name.
-struct Delays {
+    /// By name.
     failures: Backoff,
-    /// Conflicts fail nothing, and have delays of their own.
-    conflicts: Backoff,
-}
-
-impl Delays {
-    fn new(first: Duration, cap: Duration) -> Self {
-        let conflicts = Backoff::new(AFTER_CONFLICT, MAX_AFTER_CONFLICT);
-        Self { failures: Backoff::new(first, cap), conflicts }
-    }
-
-    /// Returns when the object `name` is looked at again after a failure.
-    fn after(&self, error: &impl Classify, name: &str) -> Duration {
-        if error.is_conflict() {
-            return self.conflicts.next(name);
-        }
-        self.conflicts.forget(name);
-        match error.disposition() {
-            Disposition::Terminal(_) => resync(),
-            Disposition::Wait(delay) => delay,
-            Disposition::RetryAfter(delay) => jittered(delay),
-            Disposition::Retry => self.failures.next(name),
-            Disposition::RetryWithin(limit) => self.failures.next_within(name, limit),
-        }
-    }
-
-    fn forget(&self, name: &str) {
-        self.failures.forget(name);
-        self.conflicts.forget(name);
-    }
+    written: Written,
 }
 
 impl Reconciler {
@@ -162,7 +129,7 @@ impl Reconciler {
             recorder: Recorder::new(client.clone(), reporter),
             client,
             metrics,
-            delays: Delays::new(first_delay, MAX_DELAY),
+            failures: Backoff::new(first_delay, MAX_DELAY),
             written: Written::default(),
         }
     }
@@ -214,7 +181,7 @@ impl Reconciler {
     /// Returns when the object `name` is reconciled again after a failure, and logs that.
     pub fn retry(&self, name: &str, error: &impl Classify) -> Duration {
         let controller = self.controller;
-        let delay = self.delays.after(error, name);
+        let delay = delay(&self.failures, error, name);
         if error.is_conflict() {
             // Nothing failed: the next version of the object is on its way.
             tracing::debug!(controller, name, error = %Chain(error), ?delay, "concurrent write");
@@ -226,7 +193,7 @@ impl Reconciler {
 
     /// Forgets the failures of an object.
     pub fn succeeded(&self, name: &str) {
-        self.delays.forget(name);
+        self.failures.forget(name);
     }
 
     /// Forgets an object that is gone.
@@ -344,6 +311,20 @@ impl Reconciler {
         if let Err(error) = self.recorder.publish(event, about).await {
             tracing::debug!(error = %Sentence(&error), reason = event.reason, "event not written");
         }
+    }
+}
+
+/// Returns when the object `name` is looked at again after a failure.
+fn delay(failures: &Backoff, error: &impl Classify, name: &str) -> Duration {
+    if error.is_conflict() {
+        return failures.next_within(name, MAX_AFTER_CONFLICT).max(AFTER_CONFLICT);
+    }
+    match error.disposition() {
+        Disposition::Terminal(_) => resync(),
+        Disposition::Wait(delay) => delay,
+        Disposition::RetryAfter(delay) => jittered(delay),
+        Disposition::Retry => failures.next(name),
+        Disposition::RetryWithin(limit) => failures.next_within(name, limit),
     }
 }
 
@@ -484,8 +465,8 @@ mod tests {
 
     #[test]
     fn only_retries_wait_longer_each_time() {
-        let delays = Delays::new(FIRST, CAP);
-        let next = |disposition| delays.after(&Failure::Of(disposition), "x");
+        let failures = Backoff::new(FIRST, CAP);
+        let next = |disposition| delay(&failures, &Failure::Of(disposition), "x");
         assert_eq!(next(Disposition::Wait(CAP)), CAP);
         assert!((CAP..CAP * 2).contains(&next(Disposition::RetryAfter(CAP))));
         let (first, second) = (next(Disposition::Retry), next(Disposition::Retry));
@@ -497,17 +478,13 @@ mod tests {
     /// Until a broken watch brings the version that was written, every attempt ends like the first.
     #[test]
     fn an_object_that_stays_old_is_tried_less_and_less() {
-        let delays = Delays::new(FIRST, CAP);
-        let next = || delays.after(&Failure::Conflict, "x");
-        let first = next();
-        assert!(first >= AFTER_CONFLICT && first < AFTER_CONFLICT * 2, "{first:?}");
+        let failures = Backoff::new(Duration::from_millis(5), CAP);
+        let next = || delay(&failures, &Failure::Conflict, "x");
+        assert_eq!(next(), AFTER_CONFLICT);
         let attempts = (2..20).map(|_| next()).collect::<Vec<_>>();
-        assert!(attempts[3] >= AFTER_CONFLICT * 16, "{attempts:?}");
+        assert!(attempts[10] >= AFTER_CONFLICT * 16, "{attempts:?}");
         assert!(attempts.iter().all(|delay| *delay <= MAX_AFTER_CONFLICT.mul_f64(1.2)));
-        // What fails by itself does not wait for it.
-        assert!(delays.after(&Failure::Of(Disposition::Retry), "x") < FIRST * 2);
-        assert!(next() < AFTER_CONFLICT * 2);
-        delays.forget("x");
-        assert!(next() < AFTER_CONFLICT * 2);
+        failures.forget("x");
+        assert_eq!(next(), AFTER_CONFLICT);
     }
 }

@@ -15,20 +15,20 @@ use crate::by_key::ByKey;
 /// How many of the statuses written last a watch may still bring.
 const OWN: usize = 4;
 
-/// What was written last, by UID.
+/// The statuses of objects, by UID.
 #[derive(Debug, Default)]
-pub struct Written {
-    /// A hash of the status; `None` while the answer to a write is not known.
-    last: ByKey<Option<u64>>,
-    seen: ByKey<Seen>,
-}
+pub struct Written(ByKey<Statuses>);
 
-/// The status of an object as a watch brings it.
+/// The statuses of an object, as hashes.
 #[derive(Debug, Default)]
-struct Seen {
-    /// A hash of it.
-    status: u64,
-    /// Hashes of what was sent and answered.
+struct Statuses {
+    /// What was written last.
+    last: Option<u64>,
+    /// Whether a write was not answered.
+    unanswered: bool,
+    /// What a watch brought last.
+    seen: Option<u64>,
+    /// What was sent and answered.
     own: Vec<u64>,
     /// How often somebody else has changed it.
     foreign: u64,
@@ -38,29 +38,29 @@ impl Written {
     /// Returns whether `status`, which equals that of the cached copy, is the one on the cluster,
     /// as far as this process knows.
     pub fn is_current(&self, uid: &str, status: &impl Serialize) -> bool {
-        let last = self.last.get(uid);
-        last.is_none_or(|last| last == Some(hash(status)))
+        let all = self.0.lock();
+        all.get(uid)
+            .is_none_or(|of| !of.unanswered && of.last.is_none_or(|last| last == hash(status)))
     }
 
     /// Notes that a write of `status` begins.
     pub fn begin(&self, uid: &str, status: &impl Serialize) {
-        self.last.put(uid, Some(None));
-        self.own(uid, hash(status));
+        self.note(uid, hash(status), true);
     }
 
     /// Notes what the API server has answered to a write.
     pub fn end(&self, uid: &str, status: &impl Serialize) {
-        self.last.put(uid, Some(Some(hash(status))));
-        self.own(uid, hash(status));
+        self.note(uid, hash(status), false);
     }
 
-    fn own(&self, uid: &str, status: u64) {
-        let mut all = self.seen.lock();
-        let own = &mut all.entry(uid.to_owned()).or_default().own;
-        if !own.contains(&status) {
-            own.push(status);
-            let most = own.len().saturating_sub(OWN);
-            own.drain(..most);
+    fn note(&self, uid: &str, status: u64, unanswered: bool) {
+        let mut all = self.0.lock();
+        let of = all.entry(uid.to_owned()).or_default();
+        (of.last, of.unanswered) = (Some(status), unanswered);
+        if !of.own.contains(&status) {
+            of.own.push(status);
+            let most = of.own.len().saturating_sub(OWN);
+            of.own.drain(..most);
         }
     }
 
@@ -68,19 +68,18 @@ impl Written {
     /// did not write.
     pub fn foreign(&self, uid: &str, status: &impl Serialize) -> u64 {
         let status = hash(status);
-        let mut all = self.seen.lock();
-        let seen = all.entry(uid.to_owned()).or_insert_with(|| Seen { status, ..Seen::default() });
-        if seen.status != status && !seen.own.contains(&status) {
-            seen.foreign += 1;
+        let mut all = self.0.lock();
+        let of = all.entry(uid.to_owned()).or_default();
+        let before = of.seen.replace(status);
+        if before.is_some_and(|before| before != status) && !of.own.contains(&status) {
+            of.foreign += 1;
         }
-        seen.status = status;
-        seen.foreign
+        of.foreign
     }
 
     /// Forgets an object that is gone.
     pub fn forget(&self, uid: &str) {
-        self.last.put(uid, None);
-        self.seen.put(uid, None);
+        self.0.put(uid, None);
     }
 }
 
