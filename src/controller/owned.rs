@@ -19,31 +19,6 @@ use crate::reconcile::TooLong;
 /// Delay before a Secret is written again whose namespace is missing.
 const NAMESPACE_DELAY: Duration = Duration::from_secs(10);
 
-/// A request about a Secret, as the account, failed.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct SecretError(RequestError);
-
-impl SecretError {
-    /// Whether the account is the cause.
-    pub fn is_of_account(&self) -> bool {
-        matches!(self.0.code(), 401 | 403) && !self.0.is_namespace_terminating()
-    }
-}
-
-impl Classify for SecretError {
-    fn disposition(&self) -> Disposition {
-        match self.0.code() {
-            // It is gone soon, and may be made again.
-            403 if self.0.is_namespace_terminating() => Disposition::Wait(NAMESPACE_DELAY),
-            401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
-            // On a write this is the namespace, which may appear at any time.
-            404 => Disposition::Wait(NAMESPACE_DELAY),
-            _ => self.0.disposition(),
-        }
-    }
-}
-
 /// Delay after a name turned out to be taken.
 const COLLISION_DELAY: Duration = Duration::from_secs(10);
 
@@ -53,9 +28,9 @@ pub enum OwnedError {
     /// The controller's own request failed.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// A request as the account failed.
+    /// A request about a Secret, as the account, failed.
     #[error(transparent)]
-    Secret(#[from] SecretError),
+    Secret(RequestError),
     /// The name of a Secret is taken.
     #[error(
         "Secret {namespace}/{name} exists and is not of this extension, but has the name of \
@@ -82,7 +57,9 @@ impl OwnedError {
     pub fn is_of_account(&self) -> bool {
         match self {
             Self::Account(_) => true,
-            Self::Secret(error) => error.is_of_account(),
+            Self::Secret(error) => {
+                matches!(error.code(), 401 | 403) && !error.is_namespace_terminating()
+            }
             Self::Request(_) | Self::Foreign { .. } | Self::Crypto(_) | Self::TooLong(_) => false,
         }
     }
@@ -93,7 +70,14 @@ impl Classify for OwnedError {
         match self {
             Self::Request(error) => error.disposition(),
             Self::Crypto(_) | Self::TooLong(_) => Disposition::Retry,
-            Self::Secret(error) => error.disposition(),
+            Self::Secret(error) => match error.code() {
+                // It is gone soon, and may be made again.
+                403 if error.is_namespace_terminating() => Disposition::Wait(NAMESPACE_DELAY),
+                401 | 403 => Disposition::RetryWithin(MAX_RIGHTS_DELAY),
+                // On a write this is the namespace, which may appear at any time.
+                404 => Disposition::Wait(NAMESPACE_DELAY),
+                _ => error.disposition(),
+            },
             Self::Foreign { .. } => Disposition::Wait(COLLISION_DELAY),
             Self::Account(err) => err.disposition(),
         }
@@ -114,20 +98,20 @@ impl AccountSecret<'_> {
         Api::namespaced(self.client.clone(), self.namespace)
     }
 
-    fn failed(&self, what: &str) -> impl FnOnce(kube::Error) -> SecretError + use<> {
+    fn failed(&self, what: &str) -> impl FnOnce(kube::Error) -> OwnedError + use<> {
         let Self { namespace, name, purpose, .. } = self;
         let doing = RequestError::doing(format!("{what} Secret {namespace}/{name}{purpose}"));
-        move |error| SecretError(doing(error))
+        move |error| OwnedError::Secret(doing(error))
     }
 
     /// Returns it, if it exists.
-    pub async fn read(&self) -> Result<Option<Secret>, SecretError> {
+    pub async fn read(&self) -> Result<Option<Secret>, OwnedError> {
         self.api().get_opt(self.name).await.map_err(self.failed("getting"))
     }
 
     /// Has it be `wanted`: changes `old`, as it was read, or makes it anew where that is not possible
     /// or there is none.
-    pub async fn put(&self, old: Option<&Secret>, mut wanted: Secret) -> Result<(), SecretError> {
+    pub async fn put(&self, old: Option<&Secret>, mut wanted: Secret) -> Result<(), OwnedError> {
         if let Some(old) = old {
             let frozen = old.immutable == Some(true) && old.data != wanted.data;
             if old.type_ == wanted.type_ && !frozen {
@@ -142,7 +126,7 @@ impl AccountSecret<'_> {
     }
 
     /// Changes it by a merge patch, as it was read.
-    pub async fn patch(&self, old: &Secret, mut patch: Value) -> Result<(), SecretError> {
+    pub async fn patch(&self, old: &Secret, mut patch: Value) -> Result<(), OwnedError> {
         patch["metadata"]["resourceVersion"] = json!(old.metadata.resource_version);
         let params = PatchParams::apply(manager::OBJECTS);
         let patched = self.api().patch(self.name, &params, &Patch::Merge(patch)).await;
@@ -150,7 +134,7 @@ impl AccountSecret<'_> {
     }
 
     /// Deletes it as it was read, in order to do `what`.
-    pub async fn delete(&self, secret: &Secret, what: &'static str) -> Result<(), SecretError> {
+    pub async fn delete(&self, secret: &Secret, what: &'static str) -> Result<(), OwnedError> {
         delete(&self.api(), secret).await.map_err(self.failed(what))
     }
 }
@@ -221,6 +205,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_said_once() {
-        assert_is_said_once(&SecretError(RequestError::doing("getting Secret n/s")(refused())));
+        assert_is_said_once(&OwnedError::Secret(RequestError::doing("getting Secret n/s")(
+            refused(),
+        )));
     }
 }

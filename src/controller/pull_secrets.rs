@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::account::impersonating;
 use crate::cluster::{RequestError, Target, Watches};
 use crate::credentials::document_key;
-use crate::owned::{AccountSecret, OwnedError, SecretError, is_owned, reference};
+use crate::owned::{AccountSecret, OwnedError, is_owned, reference};
 
 /// The Secrets that an extension names and the controller's namespace offers, by name.
 #[derive(Default)]
@@ -194,7 +194,7 @@ impl<'a> CopySecret<'a> {
     }
 
     /// Writes the copy. An extension owns it beside others, so that none of them controls it.
-    async fn write(&self, document: &Document, old: Option<&Secret>) -> Result<(), SecretError> {
+    async fn write(&self, document: &Document, old: Option<&Secret>) -> Result<(), OwnedError> {
         let labels =
             [(label::PULL_SECRET_COPY, "true"), (label::MANAGED_BY, label::MANAGED_BY_OLM)];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -214,7 +214,7 @@ impl<'a> CopySecret<'a> {
     }
 
     /// Removes the copy if it is the extension's alone; one of others as well stays theirs.
-    async fn release(&self) -> Result<(), SecretError> {
+    async fn release(&self) -> Result<(), OwnedError> {
         let found = self.secret.read().await?;
         let Some(found) = found.filter(|found| is_copy(found) && is_owned(found, self.owner))
         else {

@@ -25,7 +25,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use olm_core::rbac::{RoleKey, concerns};
 use olm_core::revision::Account;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::cluster;
@@ -56,8 +56,8 @@ pub struct Interest {
 /// Knows who waits for rights, and wakes them.
 pub struct RbacWatch {
     waiting: Mutex<Waiting>,
-    /// The number of waiting objects, and a counter that grows with each.
-    count: watch::Sender<(usize, u64)>,
+    /// Told when others wait.
+    news: Notify,
     extensions: mpsc::UnboundedSender<String>,
     revisions: mpsc::UnboundedSender<String>,
 }
@@ -83,12 +83,7 @@ impl RbacWatch {
     pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<String>, mpsc::UnboundedReceiver<String>) {
         let (extensions, woken_extensions) = mpsc::unbounded();
         let (revisions, woken_revisions) = mpsc::unbounded();
-        let watch = Self {
-            waiting: Mutex::default(),
-            count: watch::Sender::new((0, 0)),
-            extensions,
-            revisions,
-        };
+        let watch = Self { waiting: Mutex::default(), news: Notify::new(), extensions, revisions };
         (Arc::new(watch), woken_extensions, woken_revisions)
     }
 
@@ -99,23 +94,15 @@ impl RbacWatch {
         if waiting.all.insert(waiter.clone(), interest).is_none() {
             waiting.due.insert(waiter);
         }
-        self.tell(&waiting);
+        self.news.notify_one();
     }
 
     /// Has somebody woken no more.
     pub fn forget(&self, waiter: &Waiter) {
         let mut waiting = self.waiting();
         waiting.due.remove(waiter);
-        if waiting.all.remove(waiter).is_some() {
-            self.tell(&waiting);
-        }
-    }
-
-    fn tell(&self, waiting: &Waiting) {
-        self.count.send_modify(|(count, news)| {
-            *count = waiting.all.len();
-            *news += 1;
-        });
+        waiting.all.remove(waiter);
+        self.news.notify_one();
     }
 
     /// Watches as long as somebody waits, until `shutdown` resolves.
@@ -127,32 +114,31 @@ impl RbacWatch {
     }
 
     async fn attend(&self, client: Client) {
-        let mut count = self.count.subscribe();
         loop {
-            if count.wait_for(|(count, _)| *count > 0).await.is_err() {
-                return;
+            while !self.somebody_waits() {
+                self.news.notified().await;
             }
             tracing::debug!("roles and bindings are watched");
-            self.follow(&client, &mut count).await;
+            self.follow(&client).await;
             tracing::debug!("roles and bindings are no longer watched");
         }
     }
 
     /// Watches until nobody has waited for a while.
-    async fn follow(&self, client: &Client, count: &mut watch::Receiver<(usize, u64)>) {
+    async fn follow(&self, client: &Client) {
         let mut changes = changes(client);
         let mut bindings = Bindings::new();
         let mut idle = None;
         let mut due: Option<Instant> = None;
         loop {
-            let waits = count.borrow_and_update().0 > 0;
+            let waits = self.somebody_waits();
             idle = if waits { None } else { idle.or_else(|| Some(Instant::now() + LINGER)) };
             if !self.waiting().due.is_empty() {
                 due = due.or_else(|| Some(Instant::now() + GATHER));
             }
             tokio::select! {
                 Some(change) = changes.next() => self.note(change, &mut bindings),
-                _ = count.changed() => {}
+                () = self.news.notified() => {}
                 () = at(due) => {
                     due = None;
                     self.wake();
@@ -200,6 +186,10 @@ impl RbacWatch {
                 Waiter::Revision(name) => self.revisions.unbounded_send(name),
             };
         }
+    }
+
+    fn somebody_waits(&self) -> bool {
+        !self.waiting().all.is_empty()
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

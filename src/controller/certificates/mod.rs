@@ -17,7 +17,6 @@ mod secret;
 mod state;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +35,9 @@ use crate::by_key::ByKey;
 use crate::cluster::{RequestError, Target, Watches};
 use crate::owned::{OwnedError, delete, is_owned};
 use crate::x509::{Data, leaf_due};
-use leaf::{Leaf, RenewReason};
+use leaf::{Leaf, RenewReason, Verdict, judge};
 use secret::{LeafSecret, authority_name, is_authority_of, store_authority};
 use state::{State, is_same_secret};
-use verdict::{Verdict, judge};
 
 /// Something worth an Event.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use olm_core::revision::Extension;
 use super::leaf::{CA, CERTIFICATE, KEY};
 use super::state::State;
 use crate::cluster::{RequestError, as_manager};
-use crate::owned::{AccountSecret, OwnedError, SecretError, delete, is_owned, reference};
+use crate::owned::{AccountSecret, OwnedError, delete, is_owned, reference};
 use crate::x509::{Data, Issued};
 
 /// Type of Secrets that hold a server's certificate.
@@ -105,7 +105,7 @@ impl LeafSecret<'_> {
         }
     }
 
-    pub(super) async fn read(&self) -> Result<Option<Secret>, SecretError> {
+    pub(super) async fn read(&self) -> Result<Option<Secret>, OwnedError> {
         self.secret().read().await
     }
 
@@ -130,12 +130,12 @@ impl LeafSecret<'_> {
             data: Some(Data::from(data)),
             ..Secret::default()
         };
-        Ok(self.secret().put(old, secret).await?)
+        self.secret().put(old, secret).await
     }
 
     /// Removes the Secret if it is the extension's. One that lost its owner was orphaned on
     /// purpose and stays.
-    pub(super) async fn remove(&self) -> Result<(), SecretError> {
+    pub(super) async fn remove(&self) -> Result<(), OwnedError> {
         match self.read().await? {
             Some(secret) if is_owned(&secret, self.owner) => {
                 self.secret().delete(&secret, "deleting").await

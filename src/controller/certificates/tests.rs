@@ -11,9 +11,8 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::Issuer;
-use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason};
+use super::leaf::{CA, CERTIFICATE, KEY, Leaf, RenewReason, Verdict, judge};
 use super::state::{PROFILE, State};
-use super::verdict::{Verdict, judge};
 use crate::cluster::answering::{answering, refusal};
 use crate::x509::{Authority, Ca, Data, Issued, Validity, certificate, issued, leaf_due, validity};
 
