@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::error::{plain, shell_word};
 use crate::object::{Object, items};
 
-/// Pods of a workload that are looked at.
-pub const MAX_PODS: u32 = 50;
+/// Pods of a workload that are looked at. The API server lists them by name, so the newest may be missing
+/// where there are more; a DaemonSet has one on each node.
+pub const MAX_PODS: u32 = 500;
 /// Characters that are shown of what a container wrote when it ended.
 const MAX_MESSAGE: usize = 200;
 /// Reasons of a container whose image cannot be pulled.
