@@ -149,7 +149,7 @@ impl Browser {
     /// Returns how different two pictures are, from 0 to 1, after both were made small.
     pub(crate) async fn difference(&self, one: &str, other: &str) -> f64 {
         self.open("about:blank").await;
-        let body = json!({"script": COMPARE, "args": [one, other]});
+        let body = json!({"script": include_str!("compare.js"), "args": [one, other]});
         let value = self.call("/execute/async", &body).await;
         value.as_f64().unwrap_or_else(|| panic!("{value}"))
     }
@@ -168,27 +168,6 @@ impl Browser {
         asked.iter().filter(|line| !own(line)).cloned().collect()
     }
 }
-
-/// Both pictures on canvases of 64 by 48, and the mean difference of their colors.
-const COMPARE: &str = "
-const [one, other, done] = arguments;
-const pixels = async data => {
-  const image = new Image();
-  image.src = 'data:image/png;base64,' + data;
-  await image.decode();
-  const canvas = document.createElement('canvas');
-  [canvas.width, canvas.height] = [64, 48];
-  const context = canvas.getContext('2d');
-  context.imageSmoothingQuality = 'high';
-  context.drawImage(image, 0, 0, 64, 48);
-  return context.getImageData(0, 0, 64, 48).data;
-};
-Promise.all([pixels(one), pixels(other)]).then(([a, b]) => {
-  let sum = 0;
-  a.forEach((value, at) => sum += Math.abs(value - b[at]));
-  done(sum / a.length / 255);
-}).catch(error => done(String(error)));
-";
 
 /// Listens where the browser looks for everything that is not this machine; notes the first line of
 /// each request, and answers none.

@@ -16,6 +16,11 @@ use olm_test::prelude::*;
 const UPDATE: &str = "UPDATE_SCREENSHOTS";
 /// How different a picture may be: fonts differ from machine to machine.
 const ALIKE: f64 = 0.04;
+/// How long a page may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Windows, in pixels.
+const WIDE: (u32, u32) = (1280, 900);
+const NARROW: (u32, u32) = (320, 700);
 /// Most bytes of a picture in the documents.
 const MAX_PICTURE: usize = 100_000;
 
@@ -47,54 +52,35 @@ async fn walk(browser: &Browser, page: &Page, look: impl AsyncFn(&str)) -> BTree
     seen
 }
 
+/// Waits until a page with this in its address is there.
+async fn arrives(browser: &Browser, part: &str) {
+    wait::until(&format!("{part} comes"), PATIENCE, || async {
+        let address = browser.address().await;
+        let ready = browser.script("return document.readyState", json!([])).await == "complete";
+        if ready && address.contains(part) { Ok(()) } else { Err(address) }
+    })
+    .await;
+}
+
+/// Shows a page in a scheme and size, in which each script must find nothing wrong.
+async fn is_right(browser: &Browser, scheme: &str, (width, height): (u32, u32), scripts: &[&str]) {
+    browser.look(scheme, width, height).await;
+    for script in scripts {
+        let wrong = browser.script(script, json!([])).await;
+        let url = browser.address().await;
+        assert_eq!(wrong, json!([]), "{url} in {scheme}, {width} pixels wide");
+    }
+}
+
 /// Text whose color is too near to that behind it, and elements without a name.
-const UNREADABLE: &str = "
-const parts = color => color.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.04045 ? v / 12.92
-  : ((v + 0.055) / 1.055) ** 2.4).reduce((sum, v, at) => sum + v * [0.2126, 0.7152, 0.0722][at], 0);
-const behind = element => {
-  for (; element; element = element.parentElement) {
-    const color = parts(getComputedStyle(element).backgroundColor);
-    if (color.length === 3 || color[3] > 0) return color;
-  }
-  return matchMedia('(prefers-color-scheme:dark)').matches ? [0, 0, 0] : [255, 255, 255];
-};
-const wrong = [];
-for (const element of document.querySelectorAll('body *:not(svg, svg *)')) {
-  const own = [...element.childNodes].some(it => it.nodeType === 3 && it.data.trim());
-  if (!own || !element.getClientRects().length) continue;
-  const [a, b] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
-  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) wrong.push(`${element.tagName}.${element.className} ${ratio.toFixed(2)}: ${element.textContent.slice(0, 40)}`);
-}
-for (const element of document.querySelectorAll('input, select'))
-  if (!element.labels.length) wrong.push(`no label: ${element.id}`);
-for (const element of document.querySelectorAll('a, button'))
-  if (!(element.textContent.trim() || element.getAttribute('aria-label'))) wrong.push(`no name: ${element.outerHTML}`);
-if (document.querySelectorAll('h1').length !== 1) wrong.push('not one h1');
-let level = 1;
-for (const heading of document.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
-  const next = Number(heading.tagName[1]);
-  if (next > level + 1) wrong.push(`${heading.tagName} follows h${level}`);
-  level = next;
-}
-return wrong;
-";
+const UNREADABLE: &str = include_str!("unreadable.js");
 
 /// Edges that are not in one line, and numbers that may be broken.
-const ASKEW: &str = "
-const wrong = [];
-const left = at => Math.round(document.querySelector(at).getBoundingClientRect().left);
-const edges = ['.brand', 'main > *', 'footer p'].map(left);
-if (new Set(edges).size > 1) wrong.push(`left edges ${edges}`);
-for (const it of document.querySelectorAll('.number, thead th'))
-  if (innerWidth > 640 && getComputedStyle(it).whiteSpace !== 'nowrap') wrong.push(it.outerHTML);
-return wrong;
-";
+const ASKEW: &str = include_str!("askew.js");
 
-/// How much wider than the window the page is.
-const TOO_WIDE: &str =
-    "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+/// How much wider than the window a page is, if it is.
+const TOO_WIDE: &str = "const { scrollWidth, clientWidth } = document.documentElement; \
+                        return scrollWidth === clientWidth ? [] : [scrollWidth, clientWidth]";
 
 /// Writes pictures of a whole page for a person, if that is asked for.
 async fn picture(browser: &Browser, scheme: &str, name: &str) {
@@ -124,18 +110,8 @@ async fn every_page_is_readable_in_both_schemes_and_at_320_pixels() {
     for scheme in ["light", "dark"] {
         let seen = walk(&browser, &page, async |url| {
             picture(&browser, scheme, &url.replace(&page.url, "shop-")).await;
-            browser.look(scheme, 1280, 900).await;
-            let wrong = browser.script(UNREADABLE, json!([])).await;
-            assert_eq!(wrong, json!([]), "{url} in {scheme}");
-            let askew = browser.script(ASKEW, json!([])).await;
-            assert_eq!(askew, json!([]), "{url} in {scheme}");
-            let wide = browser.script(TOO_WIDE, json!([])).await;
-            assert_eq!(wide, json!(0), "{url} in {scheme}");
-            browser.look(scheme, 320, 700).await;
-            let askew = browser.script(ASKEW, json!([])).await;
-            assert_eq!(askew, json!([]), "{url} at 320 pixels");
-            let wide = browser.script(TOO_WIDE, json!([])).await;
-            assert_eq!(wide, json!(0), "{url} at 320 pixels");
+            is_right(&browser, scheme, WIDE, &[UNREADABLE, ASKEW, TOO_WIDE]).await;
+            is_right(&browser, scheme, NARROW, &[ASKEW, TOO_WIDE]).await;
         })
         .await;
         assert!(seen.len() > 25, "{seen:?}");
@@ -161,12 +137,8 @@ async fn what_is_said_of_an_extension_is_readable() {
         let look = async |url: &str| {
             let name = url.replace(&page.url, "cluster-").replace(&file, "plan");
             picture(&browser, scheme, &name).await;
-            browser.look(scheme, 1280, 900).await;
-            let wrong = browser.script(UNREADABLE, json!([])).await;
-            assert_eq!(wrong, json!([]), "{url} in {scheme}");
-            browser.look(scheme, 320, 700).await;
-            let wide = browser.script(TOO_WIDE, json!([])).await;
-            assert_eq!(wide, json!(0), "{url} at 320 pixels");
+            is_right(&browser, scheme, WIDE, &[UNREADABLE]).await;
+            is_right(&browser, scheme, NARROW, &[TOO_WIDE]).await;
         };
         let seen = walk(&browser, &page, look).await;
         for part in ["", "/plan", "/objects", "/history"] {
@@ -193,7 +165,6 @@ async fn a_hostile_catalog_does_nothing() {
     let long = format!("long={}", long.display());
     let page = page(&["--from", "hostile=hostile.yaml", "--from", &long]);
     let browser = Browser::start().await;
-    browser.look("light", 320, 700).await;
     // The name of 1 MB is cut, and its page with it is not there.
     let mut paths = vec!["packages", "catalogs", "catalog/hostile", "icon/hostile/none"];
     let evil = "evil%3Cscript%3Edocument.title%3D%22owned%22%3C%2Fscript%3E";
@@ -204,10 +175,9 @@ async fn a_hostile_catalog_does_nothing() {
         let title = browser.script("return document.title", json!([])).await;
         assert_ne!(title, json!("owned"), "{path}");
         if !path.starts_with("icon") {
-            assert_eq!(browser.script(TOO_WIDE, json!([])).await, json!(0), "{path}");
-            let script = "return document.querySelectorAll('script, iframe, object, [onclick], [onerror], \
-                          [onmouseover], a[href^=javascript]').length";
-            assert_eq!(browser.script(script, json!([])).await, json!(0), "{path}");
+            let active = "return [...document.querySelectorAll('script, iframe, object, [onclick], \
+                          [onerror], [onmouseover], a[href^=javascript]')].map(it => it.outerHTML)";
+            is_right(&browser, "light", NARROW, &[TOO_WIDE, active]).await;
         }
     }
     assert_eq!(browser.foreign(), [""; 0]);
@@ -247,34 +217,22 @@ async fn tab_to(browser: &Browser, wanted: &str) {
 async fn the_keyboard_is_enough_to_search_and_to_read() {
     let page = page(&["--from", "shop=shop.yaml"]);
     let browser = Browser::start().await;
-    browser.look("light", 1280, 900).await;
+    browser.look("light", WIDE.0, WIDE.1).await;
     browser.open(&page.url).await;
     tab_to(&browser, "Skip to the content").await;
     browser.press("\u{e007}").await;
     tab_to(&browser, "q").await;
     browser.press("backups\u{e007}").await;
-    wait_for(&browser, "q=backups").await;
+    arrives(&browser, "q=backups").await;
     tab_to(&browser, "Cistern").await;
     browser.press("\u{e007}").await;
-    wait_for(&browser, "/package/shop/cistern-operator").await;
+    arrives(&browser, "/package/shop/cistern-operator").await;
     // The picture scrolls by keyboard, and its boxes are links.
     let bundle = "../../bundle/shop/cistern-operator/cistern-operator.v1.8.0";
     tab_to(&browser, bundle).await;
     browser.press("\u{e007}").await;
-    wait_for(&browser, "/bundle/shop/cistern-operator/cistern-operator.v1.8.0").await;
+    arrives(&browser, "/bundle/shop/cistern-operator/cistern-operator.v1.8.0").await;
     assert_eq!(browser.complaints().await, [""; 0]);
-}
-
-/// Waits until the page with this in its address is there.
-async fn wait_for(browser: &Browser, part: &str) {
-    for _ in 0..200 {
-        let ready = browser.script("return document.readyState", json!([])).await;
-        if ready == "complete" && browser.address().await.contains(part) {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("{part} does not come: {}", browser.address().await);
 }
 
 #[tokio::test]
