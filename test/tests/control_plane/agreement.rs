@@ -12,6 +12,7 @@ use olm_api::keys::manager;
 use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_test::prelude::*;
 use olm_test::scene::serve;
+use serde::Deserialize;
 
 use crate::crd_safety::definition;
 use crate::moving::upstream;
@@ -171,8 +172,9 @@ async fn whoever_may_not_read_the_settings_is_not_refused(
 }
 
 /// What becomes of the catalogs of a row while nobody acts on extensions.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 enum State {
+    #[default]
     Served,
     Disabled,
     /// Another catalog of this priority cannot be read.
@@ -204,41 +206,32 @@ enum State {
     Altered(bool),
 }
 
+/// The rows of a controller with these flags.
+#[derive(Deserialize)]
+struct Group {
+    flags: Vec<String>,
+    rows: Vec<Row>,
+}
+
 /// One case: version 1.0.0 is installed, the next one offered.
+#[derive(Deserialize)]
 struct Row {
-    name: &'static str,
-    next: &'static str,
-    annotations: Vec<(&'static str, String)>,
+    name: String,
+    next: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+    #[serde(default, rename = "while")]
     state: State,
     /// Whether the next version is to be installed, so that no row passes because nothing happens.
     moves: bool,
     /// What holds it, where that is compared.
-    held: Option<&'static str>,
-}
-
-fn row(name: &'static str, next: &'static str, moves: bool) -> Row {
-    Row { name, next, annotations: Vec::new(), state: State::Served, moves, held: None }
+    held: Option<String>,
 }
 
 impl Row {
-    fn with(mut self, key: &'static str, value: &str) -> Self {
-        self.annotations.push((key, value.to_owned()));
-        self
-    }
-
-    fn while_is(mut self, state: State) -> Self {
-        self.state = state;
-        self
-    }
-
-    fn held_by(mut self, word: &'static str) -> Self {
-        self.held = Some(word);
-        self
-    }
-
     fn bundles(&self) -> [Bundle; 2] {
-        let (first, next) = (Bundle::new("1.0.0"), Bundle::new(self.next));
-        let narrowed = |maximum| definition(self.name, maximum);
+        let (first, next) = (Bundle::new("1.0.0"), Bundle::new(&self.next));
+        let narrowed = |maximum| definition(&self.name, maximum);
         match self.state {
             State::MoreRights => {
                 let role = objects::reader(&format!("more-{}", self.name), "secrets");
@@ -247,7 +240,7 @@ impl Row {
             State::Lacks => [first, next.with_second_config_map()],
             State::Leaves => [first.with_second_config_map(), next],
             State::Secrets => {
-                [first, next.with_webhook(Package::new(self.name).validating_webhook())]
+                [first, next.with_webhook(Package::new(&self.name).validating_webhook())]
             }
             State::Narrows => {
                 [first.with_manifest(narrowed(None)), next.with_manifest(narrowed(Some(10)))]
@@ -260,20 +253,20 @@ impl Row {
     /// Installs the first version, with the next one in sight.
     async fn set(&self, cluster: &Cluster) -> (Scene, Extension) {
         let bundles = self.bundles();
-        let versions = ["1.0.0", self.next];
+        let versions = ["1.0.0", self.next.as_str()];
         let entries = match self.state {
             State::Elsewhere => chain(&versions[..1]),
             _ => chain(&versions),
         };
         let needs = match self.state {
             State::Needs => vec![(
-                self.next,
+                self.next.as_str(),
                 json!({"type": "olm.package.required",
                     "value": {"packageName": "absent", "versionRange": ">=1.0.0"}}),
             )],
             _ => Vec::new(),
         };
-        let mut scene = Scene::empty(cluster.clone(), self.name);
+        let mut scene = Scene::empty(cluster.clone(), &self.name);
         scene.publish_with(&bundles, &entries, &needs).await;
         scene.create_namespace();
         match self.state {
@@ -287,7 +280,7 @@ impl Row {
         shelve(&scene);
         let extension = install(&scene, "1.0.0").await;
         if self.state == State::Provides {
-            depend(cluster, self.name).await;
+            depend(cluster, &self.name).await;
         }
         if self.state == State::Newer {
             extension.installed("1.0.0").await;
@@ -299,7 +292,7 @@ impl Row {
     /// The version that is installed before anything is asked.
     fn first(&self) -> &str {
         match self.state {
-            State::Newer => self.next,
+            State::Newer => &self.next,
             _ => "1.0.0",
         }
     }
@@ -350,12 +343,12 @@ impl Row {
             }
             State::Deprecated => {
                 let mut files = self.catalog(scene);
-                scene.package.deprecate(&mut files, self.next);
+                scene.package.deprecate(&mut files, &self.next);
                 scene.publish_catalog(files).await;
             }
         }
         for (key, value) in &self.annotations {
-            scene.annotate(key, value);
+            scene.annotate(key, &value.replace("{closed}", &closed()));
         }
         if self.state != State::Pinned {
             extension.patch_catalog(json!({"version": null})).await;
@@ -372,13 +365,13 @@ impl Row {
             let generation = generation.unwrap_or_default().to_string();
             record(annotation::EXTENSION_GENERATION, &generation);
             record(annotation::CONTENT_OF, "1");
-            record(annotation::REVERTED, &scene.package.bundle_name(self.next));
+            record(annotation::REVERTED, &scene.package.bundle_name(&self.next));
         }
     }
 
     /// The catalog with both versions.
     fn catalog(&self, scene: &Scene) -> BTreeMap<String, Vec<u8>> {
-        let versions = ["1.0.0", self.next];
+        let versions = ["1.0.0", self.next.as_str()];
         let image = |version: &str| {
             let repository = format!("{}/{}-bundle", scene.cluster.registry, scene.name);
             (version.to_owned(), format!("{repository}:v{version}"))
@@ -455,7 +448,7 @@ impl Row {
         let after = extension.eventually("decided", DECIDED, is_decided).await;
         let revisions = extension.revisions().await.len();
         let mut differs = told.compare(self, &after, revisions);
-        if let Some(word) = self.held {
+        if let Some(word) = &self.held {
             let status = plugin::answer(plane, &["status", &scene.name, "-o", "json"]).document();
             let held = &status["extensions"][0]["heldBy"];
             if *held != json!([word]) {
@@ -525,14 +518,14 @@ impl Told {
             }
         };
         let installed = installed_version(after).unwrap_or_default();
-        same("the row", if row.moves { row.next } else { "1.0.0" }, installed);
+        same("the row", if row.moves { &row.next } else { "1.0.0" }, installed);
         same("why", self.by_why(), installed);
         same("plan", self.by_plan(), installed);
         if self.by_why() != self.by_plan() {
             let errors = &self.refusal;
             same("the two", &format!("{:#?}", self.why), &format!("{:#?} {errors}", self.plan));
         }
-        if let Some(word) = row.held {
+        if let Some(word) = &row.held {
             let plan = self.plan.clone().unwrap_or_default();
             same("held by", &plan["heldBy"].to_string(), &json!([word]).to_string());
         }
@@ -565,10 +558,11 @@ impl Told {
 }
 
 /// Asks about the rows while nobody acts on extensions, and compares with what is then done.
-async fn same(cluster: &Cluster, group: usize, flags: &[&str], rows: Vec<Row>) -> Vec<String> {
+async fn same(cluster: &Cluster, group: usize, flags: &[String], rows: &[Row]) -> Vec<String> {
     let plane = cluster.plane;
     let name = format!("same-{group}");
-    let args = [&["--components=extensions"], flags].concat();
+    let flagged = flags.iter().map(String::as_str);
+    let args: Vec<_> = ["--components=extensions"].into_iter().chain(flagged).collect();
     let mut controller = start(plane, &name, &args).await;
     for flag in flags {
         let (flag, value) = flag.split_once('=').expect("a value");
@@ -621,97 +615,14 @@ fn closed() -> String {
     format!("{opens}-{} UTC", closes.strftime("%H:%M"))
 }
 
-/// The rows about what holds an update: its policy, its window, rights and CRDs.
-fn of_policies_rights_and_crds() -> Vec<Row> {
-    let closed = closed();
-    let another_plan = format!("1.1.0@sha256:{}", "0".repeat(64));
-    vec![
-        row("plain", "1.1.0", true),
-        row("none", "1.0.1", false).with(policy::UPGRADE, "None").held_by("policy"),
-        row("patchminor", "1.1.0", false).with(policy::UPGRADE, "PatchOnly").held_by("policy"),
-        row("minormajor", "2.0.0", false).with(policy::UPGRADE, "MinorOnly").held_by("policy"),
-        row("any", "2.0.0", true).with(policy::UPGRADE, "Any"),
-        row("approved", "2.0.0", true).with(policy::APPROVE, "2.0.0"),
-        row("otherplan", "1.1.0", false).with(policy::APPROVE, &another_plan).held_by("approval"),
-        row("window", "1.1.0", false).with(policy::UPDATE_WINDOW, &closed).held_by("window"),
-        row("windowapproved", "1.1.0", true)
-            .with(policy::UPDATE_WINDOW, &closed)
-            .with(policy::APPROVE, "1.1.0"),
-        // applying.md 5.1, 6
-        row("lacks", "1.1.0", false).while_is(State::Lacks).held_by("rights"),
-        row("leaves", "1.1.0", false).while_is(State::Leaves).held_by("rights"),
-        row("secrets", "1.1.0", false).while_is(State::Secrets).held_by("rights"),
-        row("narrows", "1.1.0", false).while_is(State::Narrows).held_by("crds"),
-        // Only who knows the kinds of providers knows that it would break another.
-        row("provides", "1.1.0", false).while_is(State::Provides),
-    ]
-}
-
-fn of_annotations() -> Vec<Row> {
-    vec![
-        row("paused", "1.1.0", false).with(policy::PAUSED, "true").held_by("pause"),
-        row("pinned", "1.1.0", false).while_is(State::Pinned),
-        row("word", "1.1.0", false).with(policy::UPGRADE, "Sometimes"),
-        row("key", "1.1.0", false).with("policy.olm.operatorframework.io/unheard-of", "true"),
-        row("back", "1.1.0", false).with(policy::ROLLBACK_TO, "7"),
-        row("backtofirst", "1.1.0", false).with(policy::ROLLBACK_TO, "1"),
-        row("goesback", "1.1.0", false).with(policy::ROLLBACK_TO, "1").while_is(State::Newer),
-        row("failureback", "1.1.0", true).with(policy::ON_FAILURE, "Rollback"),
-        row("takenback", "1.1.0", false)
-            .with(policy::ON_FAILURE, "Rollback")
-            .while_is(State::TakenBack)
-            .held_by("rollback"),
-        row("triedagain", "1.1.0", true)
-            .with(policy::ON_FAILURE, "Keep")
-            .while_is(State::TakenBack),
-    ]
-}
-
-fn of_catalogs() -> Vec<Row> {
-    vec![
-        row("altered", "1.1.0", false).while_is(State::Altered(false)).held_by("content"),
-        row("accepted", "1.1.0", false).while_is(State::Altered(true)),
-        row("disabled", "1.1.0", false).while_is(State::Disabled),
-        row("unreadable", "1.1.0", false).while_is(State::Unreadable(10)),
-        row("unreadablebeside", "1.1.0", true).while_is(State::Unreadable(0)),
-        row("elsewhere", "1.1.0", true).while_is(State::Elsewhere),
-        row("elsewhereheld", "1.1.0", false)
-            .with(policy::CATALOG_MOVE, "Hold")
-            .while_is(State::Elsewhere)
-            .held_by("move"),
-        row("deprecated", "1.1.0", false).while_is(State::Deprecated),
-        row("needs", "1.1.0", false).while_is(State::Needs),
-        row("needsforced", "1.1.0", true).with(policy::FORCE, "constraints").while_is(State::Needs),
-        row("rights", "1.1.0", true).while_is(State::MoreRights),
-        row("rightsheld", "1.1.0", false)
-            .with(policy::PERMISSION_INCREASE, "RequireApproval")
-            .while_is(State::MoreRights)
-            .held_by("increase"),
-    ]
-}
-
-fn under_strict_defaults() -> Vec<Row> {
-    vec![
-        row("anyflag", "2.0.0", true),
-        row("anyflagpatch", "2.0.0", false).with(policy::UPGRADE, "PatchOnly"),
-        row("strict", "1.1.0", false).while_is(State::Unreadable(-10)),
-    ]
-}
-
 // plugin.md U83
 #[tokio::test(flavor = "multi_thread")]
 async fn the_controller_does_what_the_plugin_said() {
-    let strictly = ["--default-upgrade-policy=Any", "--catalog-unavailability-policy=Strict"];
-    let usual = [of_policies_rights_and_crds(), of_annotations(), of_catalogs()];
-    let groups: [(&[&str], Vec<Row>); 2] = [
-        (&strictly, under_strict_defaults()),
-        // The last: each controller looks at the rows of those before, too.
-        (&["--webhook-certificates=self-signed"], usual.into_iter().flatten().collect()),
-    ];
     let cluster = cluster::own().await;
     let _catalogs = half(cluster.plane, "same-catalogs", "catalogs");
     let mut differs = Vec::new();
-    for (index, (flags, rows)) in groups.into_iter().enumerate() {
+    let groups: Vec<Group> = paths::rows("test/tests/control_plane/agreement.yaml");
+    for (index, Group { flags, rows }) in groups.iter().enumerate() {
         differs.extend(same(&cluster, index, flags, rows).await);
     }
     assert!(differs.is_empty(), "{}", differs.join("\n"));

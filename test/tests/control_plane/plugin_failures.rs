@@ -122,55 +122,15 @@ fn refused(said: &str) -> &str {
     &said[..verb + path]
 }
 
-/// Every verb that asks a cluster, with arguments that suit it.
-fn verbs<'a>(
-    name: &'a str,
-    image: &'a str,
-    (folder, lock, backup): (&'a str, &'a str, &'a str),
-) -> Vec<Vec<&'a str>> {
-    let all: &[&[&'a str]] = &[
-        &["search", name],
-        &["show", name],
-        &["graph", name],
-        &["why", name],
-        &["resolve", name],
-        &["install", name, "-n", name, "--yes", "--no-wait"],
-        &["status"],
-        &["status", name],
-        &["plan", name],
-        &["approve", name],
-        &["upgrade", name, "--to", "1.1.0", "--yes", "--no-wait"],
-        &["rollback", name, "--yes", "--no-wait"],
-        &["history", name],
-        &["pause", name],
-        &["resume", name],
-        &["delete", name, "--yes", "--no-wait"],
-        &["rbac", name],
-        &["rbac", name, "--check"],
-        &["crd", "check", "cluster", folder],
-        &["crd", "migrate", name, "--yes"],
-        &["bundle", "images", name],
-        &["bundle", "show", name],
-        &["bundle", "render", name, "-n", name],
-        &["lock", "write", name],
-        &["lock", "check", lock],
-        &["lock", "apply", lock],
-        &["cluster", "check"],
-        &["catalog", "list"],
-        &["catalog", "add", name, image, "--yes", "--no-wait"],
-        &["catalog", "refresh", name, "--no-wait"],
-        &["catalog", "lint", name],
-        &["catalog", "diff", name],
-        &["catalog", "render", name],
-        &["catalog", "remove", name, "--yes"],
-        &["migrate", "from-classic", name],
-        &["migrate", "from-classic", "--apply", "--all", "--yes", "--backup", backup, "--no-wait"],
-        &["migrate", "rollback", backup, "--yes"],
-        &["doctor"],
-        &["migrate", "from-upstream"],
-        &["version"],
-    ];
-    all.iter().map(|args| args.to_vec()).collect()
+/// The lines of a list of commands of the plugin, with what their placeholders stand for.
+pub(crate) fn commands(list: &str, with: &[(&str, &str)]) -> Vec<String> {
+    let lists = paths::yaml("test/tests/control_plane/commands.yaml");
+    let lines = lists[list].as_array().expect("a list of commands");
+    let filled = |line: &Value| {
+        let line = line.as_str().expect("a command").to_owned();
+        with.iter().fold(line, |line, (key, value)| line.replace(&format!("{{{key}}}"), value))
+    };
+    lines.iter().map(filled).collect()
 }
 
 /// Verbs that ask no cluster, and `browse`, which runs until it is stopped.
@@ -186,8 +146,7 @@ fn writes(args: &[&str]) -> bool {
 fn every_verb_is_here_or_asks_no_cluster() {
     let text = std::fs::read_to_string(paths::repository().join("docs/cli.md"));
     let text = text.expect("a document");
-    let asked: Vec<_> =
-        verbs("n", "i", ("f", "l", "b")).iter().map(|args| args.join(" ")).collect();
+    let asked = commands("of a cluster", &[]);
     for verb in text.lines().filter_map(|line| line.strip_prefix("### `kubectl olm ")) {
         let verb = verb.trim_end_matches('`');
         let is_asked = asked.iter().any(|line| format!("{line} ").starts_with(&format!("{verb} ")));
@@ -207,13 +166,8 @@ async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
     let (_, text, _) = olm(plane, &plane.addresses.kubeconfig, &["lock", "write", &scene.name]);
     std::fs::write(&lock, text).expect("it can be written");
     let lock = lock.to_string_lossy().into_owned();
-    let system = plane.requests().send(
-        Method::GET,
-        "/api/v1/namespaces/kube-system",
-        "application/json",
-        None,
-    );
-    let cluster = &system.expect("it can be read")["metadata"]["uid"];
+    let system = plane.requests().read("namespace", "", "kube-system").expect("it can be read");
+    let cluster = &system["metadata"]["uid"];
     let backup = folder.path().join("backup.yaml");
     let entry = json!({"form": "olm-classic-backup/1", "cluster": cluster, "extension": scene.name,
         "namespace": scene.name, "subscription": scene.name, "objects": [], "running": []});
@@ -222,12 +176,21 @@ async fn every_verb_says_in_a_sentence_that_the_api_server_refused() {
     let proxy = Proxy::start(plane);
     let kubeconfig = kubeconfig_through(plane, &proxy, folder.path());
     let image = format!("{}/{}-catalog:v1", scene.cluster.registry, scene.name);
+    let name = scene.name.as_str();
+    let with: [(&str, &str); 5] = [
+        ("name", name),
+        ("image", &image),
+        ("folder", &bundle),
+        ("lock", &lock),
+        ("backup", &backup),
+    ];
+    let commands = commands("of a cluster", &with);
     for (code, of_writes) in [(403, false), (503, false), (403, true)] {
         let rule = if of_writes { Rule::writes() } else { Rule::any() };
         let rule = proxy.fail(rule.status(code));
-        for args in verbs(&scene.name, &image, (&bundle, &lock, &backup)) {
+        for args in commands.iter().map(|line| line.split(' ').collect::<Vec<_>>()) {
             let is_read = ["why", "plan", "approve", "upgrade"].contains(&args[0])
-                || args == ["migrate", "from-classic", scene.name.as_str()];
+                || args == ["migrate", "from-classic", name];
             if of_writes && !writes(&args) {
                 continue;
             }
