@@ -27,7 +27,6 @@ pub const GROUP: &str = "operators.coreos.com";
 /// The namespace of its catalogs.
 pub const CATALOGS: &str = "olm";
 const POLL: Duration = Duration::from_millis(50);
-const JSON: &str = "application/json";
 
 /// Kinds of Classic whose CRDs are made here, with plural and version.
 const KINDS: [(&str, &str, &str); 5] = [
@@ -113,7 +112,7 @@ fn definition(kind: &str, version: &str) -> Value {
 /// Creates an object with its status, and returns it; panics when it is refused.
 pub fn create(plane: &ControlPlane, object: &Value) -> Value {
     let path = collection(object);
-    let made = plane.requests().send(Method::POST, &path, JSON, Some(object));
+    let made = plane.requests().send(Method::POST, &path, Some(object));
     let made = made.unwrap_or_else(|error| panic!("{path}: {error}\n{object:#}"));
     let status = &object["status"];
     if status.is_null() {
@@ -122,7 +121,7 @@ pub fn create(plane: &ControlPlane, object: &Value) -> Value {
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("{path}/{name}/status");
     let status = json!({"status": status});
-    let written = plane.requests().send(Method::PATCH, &path, JSON, Some(&status));
+    let written = plane.requests().send(Method::PATCH, &path, Some(&status));
     written.unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -143,7 +142,7 @@ pub fn left(plane: &ControlPlane, namespace: &str) -> Vec<String> {
     let mut left = Vec::new();
     for (kind, plural, version) in KINDS.iter().filter(|(kind, ..)| *kind != "CatalogSource") {
         let path = format!("/apis/{GROUP}/{version}/{plural}");
-        let list = plane.requests().send(Method::GET, &path, JSON, None).expect("a list");
+        let list = plane.requests().send(Method::GET, &path, None).expect("a list");
         for item in list["items"].as_array().into_iter().flatten() {
             let metadata = &item["metadata"];
             let of = &metadata["labels"]["olm.copiedFrom"];
@@ -203,7 +202,7 @@ fn end_conversions(plane: &ControlPlane, csv: &Value) {
     for crd in crds.filter_map(Value::as_str) {
         let change = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
-        let _ = plane.requests().send(Method::PATCH, &path, JSON, Some(&change));
+        let _ = plane.requests().send(Method::PATCH, &path, Some(&change));
     }
 }
 
@@ -217,7 +216,7 @@ fn clean_up_service(plane: &ControlPlane, name: &str, csvs: &[Value]) {
     };
     if labels["olm.owner.kind"] == "ClusterServiceVersion" && !csvs.iter().any(is) {
         let path = format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}");
-        let _ = plane.requests().send(Method::DELETE, &path, JSON, None);
+        let _ = plane.requests().send(Method::DELETE, &path, None);
     }
 }
 
@@ -225,7 +224,7 @@ fn clean_up_service(plane: &ControlPlane, name: &str, csvs: &[Value]) {
 fn clean_up_labels(plane: &ControlPlane) {
     const LABEL: &str = "olm.operatorgroup.uid/";
     let get = |path: &str| {
-        let list = plane.requests().send(Method::GET, path, JSON, None).ok()?;
+        let list = plane.requests().send(Method::GET, path, None).ok()?;
         list["items"].as_array().cloned()
     };
     // The namespaces first: a group is there before its label.
@@ -244,7 +243,7 @@ fn clean_up_labels(plane: &ControlPlane) {
         let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
         let change = json!({"metadata": {"labels": gone}});
         let path = format!("/api/v1/namespaces/{name}");
-        let _ = plane.requests().send(Method::PATCH, &path, JSON, Some(&change));
+        let _ = plane.requests().send(Method::PATCH, &path, Some(&change));
     }
 }
 
@@ -252,10 +251,10 @@ fn clean_up_labels(plane: &ControlPlane) {
 fn clean_up(plane: &ControlPlane, seen: Vec<Value>) -> Vec<Value> {
     let requests = plane.requests();
     let services = "/apis/apiregistration.k8s.io/v1/apiservices?labelSelector=olm.owner";
-    let services = requests.send(Method::GET, services, JSON, None).unwrap_or_default();
+    let services = requests.send(Method::GET, services, None).unwrap_or_default();
     let all = format!("/apis/{GROUP}/v1alpha1/clusterserviceversions");
     // The control plane may be ending.
-    let Ok(list) = requests.send(Method::GET, &all, JSON, None) else { return seen };
+    let Ok(list) = requests.send(Method::GET, &all, None) else { return seen };
     let csvs = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     let originals: Vec<_> = csvs.iter().filter(|it| copied_from(it).is_null()).cloned().collect();
     let same = |one: &Value, other: &Value| one["metadata"]["uid"] == other["metadata"]["uid"];
@@ -274,7 +273,7 @@ fn clean_up(plane: &ControlPlane, seen: Vec<Value>) -> Vec<Value> {
         let path = format!("/apis/{GROUP}/v1alpha1/namespaces/{namespace}/clusterserviceversions");
         let path = format!("{path}/{name}");
         if dangles(csv, &originals) {
-            let _ = requests.send(Method::DELETE, &path, JSON, None);
+            let _ = requests.send(Method::DELETE, &path, None);
         }
         let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         if metadata["deletionTimestamp"].is_null() || !finalizers.contains(&json!(FINALIZER)) {
@@ -291,11 +290,11 @@ fn clean_up(plane: &ControlPlane, seen: Vec<Value>) -> Vec<Value> {
             ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations"),
         ] {
             let labelled = format!("/apis/{api}/{plural}{selector}");
-            let _ = requests.send(Method::DELETE, &labelled, JSON, None);
+            let _ = requests.send(Method::DELETE, &labelled, None);
         }
         finalizers.retain(|finalizer| finalizer != FINALIZER);
         let change = json!({"metadata": {"finalizers": finalizers}});
-        let _ = requests.send(Method::PATCH, &path, JSON, Some(&change));
+        let _ = requests.send(Method::PATCH, &path, Some(&change));
     }
     originals
 }

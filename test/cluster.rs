@@ -184,7 +184,7 @@ impl ControlPlane {
             let [group, version, plural] =
                 [&spec["group"], &spec["versions"][0]["name"], &spec["names"]["plural"]].map(text);
             let path = format!("/apis/{group}/{version}/{plural}?limit=1");
-            self.requests().send(Method::GET, &path, "application/json", None).is_ok()
+            self.requests().send(Method::GET, &path, None).is_ok()
         };
         crds.iter().filter(|crd| is_established(crd)).filter(is_served).count()
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use crate::requests::{Failure, Requests};
+use crate::requests::{self, JSON, MERGE, Requests};
 
 /// Flags with a value, and the names that each has.
 const WITH_VALUE: &[(&str, &[&str])] = &[
@@ -116,10 +116,14 @@ impl Command<'_> {
     }
 
     fn send(&self, method: Method, path: &str, content: &str, body: Option<&Value>) -> Sent {
-        match self.requests.send_as(self.flag("as"), method, path, content, body) {
+        let forms = (JSON, content);
+        match self.requests.exchange(self.flag("as"), method, path, forms, body) {
             Ok(object) => Some(Ok(object)),
-            Err(Failure::Refused { code, text }) => Some(Err((code, text))),
-            Err(Failure::Other) => None,
+            Err(kube::Error::Api(status)) => {
+                let text = format!("Error from server ({}): {}", status.reason, status.message);
+                Some(Err((status.code, text)))
+            }
+            Err(_) => None,
         }
     }
 
@@ -214,8 +218,8 @@ impl Command<'_> {
         self.only(&APPLY)?;
         let (name, query) = (object["metadata"]["name"].as_str()?, self.query("kubectl")?);
         let path = format!("{path}/{name}{query}&force={}", self.is("--force-conflicts"));
-        let content = "application/apply-patch+yaml";
-        made(self.send(Method::PATCH, &path, content, Some(object))?, "serverside-applied")
+        let applied = self.send(Method::PATCH, &path, requests::APPLY, Some(object))?;
+        made(applied, "serverside-applied")
     }
 
     /// Creates what has nothing but a name. Rights are left to kubectl, which takes so long that they
@@ -234,7 +238,7 @@ impl Command<'_> {
         self.only(&["patch", "type", "manager", "subresource", "dry-run"])?;
         let content = match self.flag("type") {
             None | Some("strategic") => "application/strategic-merge-patch+json",
-            Some("merge") => "application/merge-patch+json",
+            Some("merge") => MERGE,
             Some(_) => return None,
         };
         let change: Value = serde_json::from_str(self.flag("patch")?).ok()?;
@@ -262,8 +266,7 @@ impl Command<'_> {
             if what == "labels" { ("label", "labeled") } else { ("annotate", "annotated") };
         let path = self.path(kind, name)? + &format!("?fieldManager=kubectl-{verb}");
         let change = json!({"metadata": {what: marks}});
-        let content = "application/merge-patch+json";
-        Some(done(self.send(Method::PATCH, &path, content, Some(&change))?, done_so))
+        Some(done(self.send(Method::PATCH, &path, MERGE, Some(&change))?, done_so))
     }
 
     fn delete(&self, kind: &str, names: &[&str]) -> Done {
@@ -362,12 +365,11 @@ impl Command<'_> {
                 items.iter_mut().for_each(plain);
                 Some(Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()))
             }
-            Form::Field(_) | Form::Condition { .. } => None,
+            Form::Field(_) => None,
         }
     }
 }
 
-const JSON: &str = "application/json";
 const CREATE: [&str; 4] = ["filename", "manager", "validate", "dry-run"];
 const APPLY: [&str; 6] =
     ["filename", "manager", "validate", "dry-run", "--server-side", "--force-conflicts"];
@@ -417,11 +419,6 @@ enum Form {
     Name,
     /// A single field, by its path.
     Field(Vec<String>),
-    /// A field of the condition of a type.
-    Condition {
-        of_type: String,
-        field: String,
-    },
 }
 
 impl Form {
@@ -432,12 +429,6 @@ impl Form {
             _ => {}
         }
         let path = output.strip_prefix("jsonpath={.")?.strip_suffix('}')?;
-        if let Some(rest) = path.strip_prefix("status.conditions[?(@.type==") {
-            let (of_type, field) = rest.split_once(")].")?;
-            let of_type = of_type.trim_matches(['\'', '"']);
-            (is_plain(of_type) && is_plain(field) && !field.contains('.')).then_some(())?;
-            return Some(Self::Condition { of_type: of_type.to_owned(), field: field.to_owned() });
-        }
         if path.contains(|c: char| !c.is_ascii_alphanumeric() && !"./\\-_".contains(c)) {
             return None;
         }
@@ -456,11 +447,6 @@ impl Form {
             }
             Self::Name => named(&object) + "\n",
             Self::Field(path) => text(path.iter().fold(&object, |value, key| &value[key])),
-            Self::Condition { of_type, field } => {
-                let all = object["status"]["conditions"].as_array().into_iter().flatten();
-                let those = all.filter(|it| it["type"] == of_type.as_str());
-                those.map(|it| text(&it[field])).collect::<Vec<_>>().join(" ")
-            }
         }
     }
 }
@@ -501,9 +487,6 @@ mod tests {
             let form = Form::of(path).expect("a path");
             assert_eq!(form.print(object.clone()), printed, "{path}");
         }
-        let object = json!({"status": {"conditions": [{"type": "Ready", "reason": "Fine"}]}});
-        let path = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}";
-        assert_eq!(Form::of(path).expect("a path").print(object), "Fine");
         assert!(Form::of("jsonpath={.items[*].a}").is_none());
         assert!(Form::of("jsonpath={.a} {.b}").is_none());
         assert!(Form::of("yaml").is_none());

@@ -66,7 +66,7 @@ impl ControlPlane {
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "spec": {"user": user, "groups": groups, "resourceAttributes": asked}});
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let answer = self.requests().send(Method::POST, path, "application/json", Some(&review));
+        let answer = self.requests().send(Method::POST, path, Some(&review));
         let answer = answer.unwrap_or_else(|error| panic!("{asked}: {error}"));
         answer["status"]["allowed"].as_bool().expect("yes or no")
     }

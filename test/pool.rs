@@ -16,7 +16,7 @@ use olm_api::keys::name::CONTROLLER_CONFIG;
 use serde_json::{Value, json};
 
 use crate::cluster::{ControlPlane, SYSTEM_NAMESPACE};
-use crate::requests::DISCOVERY;
+use crate::requests::{DISCOVERY, JSON};
 
 /// How long emptying may take: mostly what Kubernetes takes to delete namespaces.
 const EMPTIED: Duration = Duration::from_mins(1);
@@ -154,16 +154,14 @@ fn empty(pooled: &Pooled) -> Option<()> {
         for (path, found) in &more {
             if found.finalizers {
                 let none = json!({"metadata": {"finalizers": null}});
-                let _ = requests.send(Method::PATCH, path, "application/json", Some(&none));
+                let _ = requests.send(Method::PATCH, path, Some(&none));
             }
             let now = json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0});
-            let _ = requests.send(Method::DELETE, path, "application/json", Some(&now));
+            let _ = requests.send(Method::DELETE, path, Some(&now));
         }
         // Everything is listed again only once the slowest of them may be gone.
         for (path, _) in more {
-            while requests.send(Method::GET, path, "application/json", None).is_ok()
-                && Instant::now() < looked + SLOW
-            {
+            while requests.send(Method::GET, path, None).is_ok() && Instant::now() < looked + SLOW {
                 std::thread::sleep(POLL);
             }
         }
@@ -203,10 +201,10 @@ fn forget(plane: &ControlPlane) -> Option<()> {
     // An earlier controller has published its settings.
     let path = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps/{CONTROLLER_CONFIG}");
     let none = json!({"data": null});
-    let _ = plane.requests().send(Method::PATCH, &path, "application/json", Some(&none));
+    let _ = plane.requests().send(Method::PATCH, &path, Some(&none));
     for namespace in ["default", SYSTEM_NAMESPACE] {
         let path = format!("/api/v1/namespaces/{namespace}/events");
-        plane.requests().send(Method::DELETE, &path, "application/json", None).ok()?;
+        plane.requests().send(Method::DELETE, &path, None).ok()?;
     }
     // The API server appends.
     File::options().write(true).truncate(true).open(&plane.addresses.audit_log).ok()?;
@@ -218,7 +216,7 @@ fn list(plane: &ControlPlane, query: &str) -> Option<Listing> {
     let requests = plane.requests();
     let mut found = Listing::new();
     for root in ["/api", "/apis"] {
-        let all = requests.send(Method::GET, root, DISCOVERY, None).ok()?;
+        let all = requests.exchange(None, Method::GET, root, (DISCOVERY, JSON), None).ok()?;
         for group in all["items"].as_array()? {
             let name = group["metadata"]["name"].as_str().unwrap_or_default();
             let version = &group["versions"][0];
@@ -238,9 +236,9 @@ fn list(plane: &ControlPlane, query: &str) -> Option<Listing> {
                 }
                 let path = format!("{api}/{plural}{query}");
                 // A CRD may have gone since.
-                let Ok(objects) = requests.send(Method::GET, &path, METADATA, None) else {
-                    continue;
-                };
+                let forms = (METADATA, JSON);
+                let objects = requests.exchange(None, Method::GET, &path, forms, None);
+                let Ok(objects) = objects else { continue };
                 for object in objects["items"].as_array().into_iter().flatten() {
                     collect(&mut found, (&api, name, plural), &object["metadata"]);
                 }

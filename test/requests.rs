@@ -38,8 +38,10 @@ const KINDS: &[(&str, bool, &str)] = &[
 ];
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-/// Forms of an answer and of an applied object.
-const APPLY: (&str, &str) = ("application/json", "application/apply-patch+yaml");
+/// Forms of answers and bodies.
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 /// Asks for the names of all resources at once.
 pub(crate) const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -62,19 +64,6 @@ fn known(name: &str, root: &str) -> Option<(&'static str, &'static str, bool)> {
     Some((api, plural, namespaced))
 }
 
-/// Why there is no object in answer to a request.
-pub(crate) enum Failure {
-    /// The API server refused it, with this code; the text is kubectl's.
-    Refused {
-        /// Status code.
-        code: u16,
-        /// What kubectl says.
-        text: String,
-    },
-    /// It did not answer.
-    Other,
-}
-
 /// A client for one API server.
 pub struct Requests {
     client: kube::Client,
@@ -89,53 +78,20 @@ impl Requests {
         Self { client: receive.recv().expect("a client is made") }
     }
 
-    /// Sends a request and waits for the answer; `accept` asks for another form than the object's
-    /// own, and a body is a merge patch where the method is PATCH.
+    /// Sends a request and waits for the answer; a body is a merge patch where the method is PATCH.
     pub fn send(
         &self,
         method: Method,
         path: &str,
-        accept: &str,
         body: Option<&Value>,
     ) -> Result<Value, kube::Error> {
-        let content = if method == Method::PATCH {
-            "application/merge-patch+json"
-        } else {
-            "application/json"
-        };
-        self.request(method, path, (accept, content), body)
+        let content = if method == Method::PATCH { MERGE } else { JSON };
+        self.exchange(None, method, path, (JSON, content), body)
     }
 
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        forms: (&str, &str),
-        body: Option<&Value>,
-    ) -> Result<Value, kube::Error> {
-        self.request_as(None, method, path, forms, body)
-    }
-
-    /// Sends a request with a body in a form of its own, for somebody else where `user` is one.
-    pub(crate) fn send_as(
-        &self,
-        user: Option<&str>,
-        method: Method,
-        path: &str,
-        content: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, Failure> {
-        let sent = self.request_as(user, method, path, ("application/json", content), body);
-        sent.map_err(|error| match error {
-            kube::Error::Api(status) => {
-                let text = format!("Error from server ({}): {}", status.reason, status.message);
-                Failure::Refused { code: status.code, text }
-            }
-            _ => Failure::Other,
-        })
-    }
-
-    fn request_as(
+    /// The same in forms of its own, that of the answer and that of the body, for somebody else where
+    /// `user` is one.
+    pub(crate) fn exchange(
         &self,
         user: Option<&str>,
         method: Method,
@@ -162,7 +118,7 @@ impl Requests {
     /// Reads an object; `None` when there is none, or no such CRD. Panics when it cannot be read.
     pub fn read(&self, kind: &str, namespace: &str, name: &str) -> Option<Value> {
         let path = format!("{}/{name}", self.collection(kind, namespace)?);
-        match self.send(Method::GET, &path, "application/json", None) {
+        match self.send(Method::GET, &path, None) {
             Ok(object) => Some(object),
             Err(kube::Error::Api(status)) if status.code == 404 => None,
             Err(error) => panic!("{path}: {error}"),
@@ -172,7 +128,7 @@ impl Requests {
     /// Lists the objects of a kind; `query` begins with `?`, or is empty.
     pub fn list(&self, kind: &str, namespace: &str, query: &str) -> Vec<Value> {
         let path = format!("{}{query}", self.path(kind, namespace));
-        let mut list = self.send(Method::GET, &path, "application/json", None);
+        let mut list = self.send(Method::GET, &path, None);
         match list.as_mut().map(|list| list["items"].take()) {
             Ok(Value::Array(items)) => items,
             other => panic!("{path}: {other:?}"),
@@ -182,7 +138,7 @@ impl Requests {
     /// Creates an object; panics when it is refused.
     pub fn create(&self, kind: &str, namespace: &str, object: &Value) -> Value {
         let path = self.path(kind, namespace);
-        let made = self.send(Method::POST, &path, "application/json", Some(object));
+        let made = self.send(Method::POST, &path, Some(object));
         made.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
@@ -192,14 +148,14 @@ impl Requests {
         let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
         let path = self.path(&kind, text("namespace"));
         let path = format!("{path}/{}?fieldManager=kubectl&force=true", text("name"));
-        let made = self.request(Method::PATCH, &path, APPLY, Some(object));
+        let made = self.exchange(None, Method::PATCH, &path, (JSON, APPLY), Some(object));
         made.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
     /// Merges a change into an object; panics when it is refused.
     pub fn merge(&self, kind: &str, namespace: &str, name: &str, change: &Value) {
         let path = format!("{}/{name}", self.path(kind, namespace));
-        let made = self.send(Method::PATCH, &path, "application/json", Some(change));
+        let made = self.send(Method::PATCH, &path, Some(change));
         made.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
@@ -208,7 +164,7 @@ impl Requests {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let day = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
             "spec": {"audiences": [], "expirationSeconds": 86400}});
-        let made = self.send(Method::POST, &path, "application/json", Some(&day));
+        let made = self.send(Method::POST, &path, Some(&day));
         let made = made.unwrap_or_else(|error| panic!("{path}: {error}"));
         made["status"]["token"].as_str().expect("a token").to_owned()
     }
@@ -226,7 +182,7 @@ impl Requests {
         let (plural, namespaced) = if let Some((_, plural, namespaced)) = known(&name, &root) {
             (plural.to_owned(), namespaced)
         } else {
-            let all = self.send(Method::GET, &root, "application/json", None).ok()?;
+            let all = self.send(Method::GET, &root, None).ok()?;
             let found = all["resources"].as_array()?.iter().find(|one| {
                 let name = one["name"].as_str().unwrap_or_default();
                 one["kind"] == kind && !name.contains('/')
@@ -253,7 +209,9 @@ impl Requests {
 
     /// Looks for a kind by its plural or singular name, as kubectl does; `None` where it is not served.
     fn discovered(&self, kind: &str, namespace: &str) -> Option<String> {
-        let all = self.send(Method::GET, "/apis", DISCOVERY, None).expect("discovery answers");
+        let all = self
+            .exchange(None, Method::GET, "/apis", (DISCOVERY, JSON), None)
+            .expect("discovery answers");
         for group in all["items"].as_array()? {
             let name = group["metadata"]["name"].as_str()?;
             let version = &group["versions"][0];

@@ -219,7 +219,7 @@ impl Scene {
     /// Returns the notes of the Events about the extension with this reason.
     pub fn events(&self, reason: &str) -> Vec<String> {
         let path = "/apis/events.k8s.io/v1/namespaces/default/events";
-        let events = self.plane().requests().send(Method::GET, path, "application/json", None);
+        let events = self.plane().requests().send(Method::GET, path, None);
         let events = events.expect("Events can be read");
         let items = events["items"].as_array().expect("a list");
         items

@@ -147,8 +147,7 @@ impl Operator<'_> {
             super::collection(&json!({"apiVersion": V1ALPHA1,
             "kind": "InstallPlan", "metadata": {"namespace": making.namespace}}))
         );
-        let written =
-            plane.requests().send(http::Method::PATCH, &path, super::JSON, Some(&patched));
+        let written = plane.requests().send(http::Method::PATCH, &path, Some(&patched));
         written.expect("the InstallPlan is complete");
     }
 
@@ -164,8 +163,7 @@ impl Operator<'_> {
             let path = super::collection(&json!({"apiVersion": api, "kind": kind,
                 "metadata": {"namespace": namespace}}));
             let send = |path: &str, change: Value| {
-                let written =
-                    plane.requests().send(http::Method::PATCH, path, super::JSON, Some(&change));
+                let written = plane.requests().send(http::Method::PATCH, path, Some(&change));
                 written.unwrap_or_else(|error| panic!("{path}: {error}"));
             };
             send(&format!("{path}/{name}/status"), json!({"status": status}));

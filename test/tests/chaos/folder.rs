@@ -36,7 +36,7 @@ pub(crate) async fn delete(plane: &ControlPlane, actor: &Actor, life: &Life) {
     let namespace = format!("/api/v1/namespaces/{name}");
     let account = format!("{namespace}/serviceaccounts/{ACCOUNT}");
     for path in [vec![extension, account], bindings, vec![namespace]].concat() {
-        let deleted = requests.send(Method::DELETE, &path, "application/json", None);
+        let deleted = requests.send(Method::DELETE, &path, None);
         deleted.unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 }

@@ -154,7 +154,7 @@ async fn a_platform_version_judges_where_there_is_no_openshift() {
     // It is listed for a moment longer.
     let served = || {
         let path = "/apis/config.openshift.io/v1";
-        let listed = plane.requests().send(Method::GET, path, "application/json", None);
+        let listed = plane.requests().send(Method::GET, path, None);
         listed.unwrap_or_default()["resources"].to_string()
     };
     let is_gone = |served: &String| !served.contains("ClusterOperator");

@@ -50,7 +50,7 @@ fn catalog_away(plane: &ControlPlane) {
         "resolvedSource": {"type": "Image", "image": {"ref": digest}},
     }});
     let path = "/apis/olm.operatorframework.io/v1/clustercatalogs/away/status";
-    let patched = plane.requests().send(Method::PATCH, path, "application/json", Some(&status));
+    let patched = plane.requests().send(Method::PATCH, path, Some(&status));
     patched.expect("the status is written");
 }
 

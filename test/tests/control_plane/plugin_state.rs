@@ -238,7 +238,7 @@ async fn refused_without_conversion(plane: &ControlPlane, mut dead: Value) {
     // Whoever finds that all objects can be read is done, and does not look again.
     let converted = || async {
         let path = "/apis/migrate.example.com/v1/namespaces/default/kettles/k0";
-        match plane.requests().send(Method::GET, path, "application/json", None) {
+        match plane.requests().send(Method::GET, path, None) {
             Ok(read) => Err(read),
             Err(_) => Ok(()),
         }
@@ -299,8 +299,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     let last = format!("/apis/migrate.example.com/v1/namespaces/default/kettles/k{}", OBJECTS - 1);
     let before = revision_of(OBJECTS - 1);
     let written = || {
-        let same =
-            plane.requests().send(Method::PATCH, &last, "application/json", Some(&json!({})));
+        let same = plane.requests().send(Method::PATCH, &last, Some(&json!({})));
         same.expect("it is written")["metadata"]["resourceVersion"].clone()
     };
     wait::value("v2 is stored", STEP, written, |now| *now != *before).await;

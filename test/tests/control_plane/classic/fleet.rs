@@ -168,7 +168,7 @@ async fn serve(scene: &Scene) -> Webhook {
 
 fn served(scene: &Scene) -> Result<(), String> {
     let path = format!("/apis/{}/v1", scene.package.served_group());
-    let answer = scene.cluster.plane.requests().send(Method::GET, &path, "application/json", None);
+    let answer = scene.cluster.plane.requests().send(Method::GET, &path, None);
     let found = answer.map_err(|error| error.to_string())?;
     (found["resources"] == json!([])).then_some(()).ok_or_else(|| found.to_string())
 }
@@ -189,7 +189,7 @@ fn second_group(operator: &Operator<'_>, there: bool) {
     } else {
         let path = "/apis/operators.coreos.com/v1/namespaces";
         let path = format!("{path}/{}/operatorgroups/second", scene.name);
-        let deleted = plane.requests().send(Method::DELETE, &path, "application/json", None);
+        let deleted = plane.requests().send(Method::DELETE, &path, None);
         deleted.expect("it is deleted");
         phase("Succeeded", "InstallSucceeded");
     }

@@ -41,7 +41,7 @@ impl Hooked {
     fn ask_api(&self) -> Result<(), String> {
         let path = format!("/apis/{}/v1", self.scene.package.served_group());
         let requests = self.scene.cluster.plane.requests();
-        let answer = requests.send(Method::GET, &path, "application/json", None);
+        let answer = requests.send(Method::GET, &path, None);
         let found = answer.map_err(|error| error.to_string())?;
         (found["resources"] == json!([])).then_some(()).ok_or_else(|| found.to_string())
     }
