@@ -68,6 +68,13 @@ pub fn rows<T: DeserializeOwned>(file: impl AsRef<Path>) -> Vec<T> {
     rows
 }
 
+/// Returns a text with what its placeholders, names in braces, stand for.
+pub fn filled(text: &str, with: &[(&str, &str)]) -> String {
+    let fill =
+        |text: String, (name, value): &(&str, &str)| text.replace(&format!("{{{name}}}"), value);
+    with.iter().fold(text.to_owned(), fill)
+}
+
 /// Returns the path of a program in the profile folder of the running test.
 pub fn built(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");

@@ -2,6 +2,7 @@
 
 use olm_test::documents::{self, Shell};
 use olm_test::prelude::*;
+use serde::de::DeserializeOwned;
 
 use crate::manifests::{Install, ready, stand_in};
 use crate::takeover::{Left, Stage, earlier_revisions, ready_pod};
@@ -19,46 +20,15 @@ fn create(plane: &ControlPlane, objects: &[Value]) {
     plane.kubectl_with_input(&["create", "--field-manager=upstream", "-f", "-"], &list.to_string());
 }
 
-/// What upstream's manifests hold that matters to whoever takes over: two Deployments, the bindings
-/// of its account to every right, and what it leaves to the API server to call and to warn with.
+/// Returns what `moving.yaml` has under a key, with what its placeholders stand for.
+fn written<T: DeserializeOwned>(key: &str, with: &[(&str, &str)]) -> T {
+    let text = paths::yaml("test/tests/control_plane/moving.yaml")[key].to_string();
+    serde_json::from_str(&paths::filled(&text, with)).expect("it is of that type")
+}
+
+/// What upstream's manifests hold that matters to whoever takes over, its two Deployments first.
 pub(crate) fn upstream(image: &str) -> Vec<Value> {
-    let deployment = |name: &str, args: &[&str]| {
-        let labels = json!({"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "olm"});
-        json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": format!("{name}-controller-manager"),
-                "namespace": SYSTEM_NAMESPACE, "labels": labels},
-            "spec": {"replicas": 1, "selector": {"matchLabels": {"control-plane": name}},
-                "template": {"metadata": {"labels": {"control-plane": name}}, "spec": {
-                    "containers": [{"name": "manager", "image": image, "args": args}]}}}})
-    };
-    let budget = |name: &str| {
-        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-            "metadata": {"name": format!("{name}-controller-manager"), "namespace": SYSTEM_NAMESPACE},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"control-plane": name}}}})
-    };
-    vec![
-        deployment(
-            "operator-controller",
-            &["--leader-elect", "--feature-gates=WebhookProviderCertManager=true"],
-        ),
-        deployment(
-            "catalogd",
-            &["--leader-elect", "--external-address=catalogd-service.olmv1-system.svc"],
-        ),
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-            "metadata": {"name": "operator-controller-cluster-admin-rolebinding"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "upstream", "namespace": SYSTEM_NAMESPACE}]}),
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "catalogd-mutating-webhook-configuration"}}),
-        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": "clusterextension-serviceaccount-deprecated"},
-            "spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [KEYS],
-                "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["clusterextensions"]}]},
-                "validations": [{"expression": "true"}]}}),
-        budget("operator-controller"),
-        budget("catalogd"),
-    ]
+    written("upstream", &[("image", image)])
 }
 
 /// Runs the commands of a document that begin like this, with kubectl for oc.
@@ -127,41 +97,6 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     assert!(types.iter().all(is_of_upstream), "{types:?}");
 }
 
-/// The two Deployments of OpenShift 4.18, 4.19 and 4.20 as its operator writes them, with the
-/// arguments that each release gives them.
-fn deployments_of_openshift(plane: &ControlPlane, args: [&[&str]; 2]) {
-    for (half, args) in ["operator-controller", "catalogd"].into_iter().zip(args) {
-        let name = format!("{half}-controller-manager");
-        let select = json!({"control-plane": name});
-        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
-            "name": name, "namespace": format!("openshift-{half}"), "labels": {
-                "app.kubernetes.io/name": half, "app.kubernetes.io/part-of": "olm"}},
-            "spec": {"replicas": 1, "selector": {"matchLabels": select}, "template": {
-                "metadata": {"labels": select}, "spec": {
-                    "serviceAccountName": name, "containers": [{"name": "manager",
-                        "image": "quay.io/openshift/olm:1", "args": args}]}}}});
-        let manager = "--field-manager=cluster-olm-operator";
-        let args = ["apply", "--server-side", "--force-conflicts", manager, "-f", "-"];
-        plane.kubectl_with_input(&args, &object.to_string());
-    }
-}
-
-/// What the releases of OpenShift start their two halves with, as far as they differ.
-const OF_OPENSHIFT: [[&[&str]; 2]; 3] = [
-    [
-        &["--leader-elect", "--ca-certs-dir=/var/ca-certs"],
-        &["--leader-elect", "--catalogs-server-addr=:8443"],
-    ],
-    [
-        &["--leader-elect", "--catalogd-cas-dir=/var/ca-certs"],
-        &["--leader-elect", "--external-address=catalogd-service.openshift-catalogd.svc"],
-    ],
-    [
-        &["--leader-elect", "--catalogd-cas-dir=/var/ca-certs", "--pull-cas-dir=/var/ca-certs"],
-        &["--leader-elect", "--pull-cas-dir=/var/ca-certs"],
-    ],
-];
-
 // deploying.md P57
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "from another installer: make test-full"]
@@ -196,21 +131,24 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     let objects = left.install(&bundles[0]);
     left.release((1, "deployed"), "1.0.0", &objects);
     wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
-    let kind = "OLM";
     // As on every cluster of OpenShift.
     olm_test::classic::prepare(plane);
-    stand_in(plane, "olms.operator.openshift.io/v1", kind, "Cluster");
-    let olm = json!({"apiVersion": "operator.openshift.io/v1", "kind": kind,
-        "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
-    create(plane, &[olm]);
+    stand_in(plane, "olms.operator.openshift.io/v1", "OLM", "Cluster");
     create(plane, &upstream("quay.io/openshift/olm:1")[3..4]);
-    create(plane, &operator_of_openshift());
+    create(plane, &written::<Vec<Value>>("operator of openshift", &[]));
 
     let before = left.alive();
-    for args in OF_OPENSHIFT {
-        deployments_of_openshift(plane, args);
+    let releases: Vec<BTreeMap<String, Vec<String>>> = written("releases of openshift", &[]);
+    for halves in releases {
+        for (half, args) in &halves {
+            let mut object: Value = written("deployment of openshift", &[("half", half)]);
+            object["spec"]["template"]["spec"]["containers"][0]["args"] = json!(args);
+            let manager = "--field-manager=cluster-olm-operator";
+            let apply = ["apply", "--server-side", "--force-conflicts", manager, "-f", "-"];
+            plane.kubectl_with_input(&apply, &object.to_string());
+        }
         let (text, _) = from_upstream(plane, &[]).ends(1);
-        assert!(text.contains(&args[0].join(" ")), "{text}");
+        assert!(text.contains(&halves["operator-controller"].join(" ")), "{text}");
         assert!(text.contains("managed by cluster-olm-operator"), "{text}");
         assert!(text.contains("cluster-olm-operator is active"), "{text}");
     }
@@ -238,25 +176,9 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     assert_eq!(install.refused(), [""; 0]);
 }
 
-const OPERATOR: (&str, &str) = ("cluster-olm-operator", "openshift-cluster-olm-operator");
-
-/// `cluster-olm-operator`, whose Deployment changes nothing here.
-fn operator_of_openshift() -> [Value; 2] {
-    let (name, namespace) = OPERATOR;
-    let labels = json!({"name": name});
-    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [
-        {"name": "manager", "image": "quay.io/openshift/olm:1"}]}});
-    let metadata = json!({"name": name, "namespace": namespace});
-    [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels}, "template": template}}),
-    ]
-}
-
 /// Runs the commands of the document on `cluster-olm-operator`.
 fn stop_the_operator_and_start_it_again(plane: &ControlPlane) {
-    let (name, _) = OPERATOR;
+    let name = "cluster-olm-operator";
     stand_in(plane, "clusterversions.config.openshift.io/v1", "ClusterVersion", "Cluster");
     create(
         plane,
@@ -291,12 +213,7 @@ fn extension(plane: &ControlPlane, name: &str, account: Option<&str>) -> String 
 
 /// Prepares faults that do not belong to an extension.
 fn of_the_cluster(plane: &ControlPlane) {
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": "catalogd-controller-manager", "namespace": SYSTEM_NAMESPACE,
-            "labels": {"app.kubernetes.io/part-of": "olm"}},
-        "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
-            "metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "manager", "image": "example.com/a:1"}]}}}});
+    let deployment: Value = written("held by argocd", &[]);
     let args = ["create", "--field-manager=argocd-controller", "-f", "-"];
     plane.kubectl_with_input(&args, &deployment.to_string());
     create(plane, &[earlier_revisions(), objects::catalog("away", "example.com/none:1")]);
@@ -313,42 +230,15 @@ fn faults(left: &Left, objects: &[Value]) -> Vec<String> {
     extension(plane, "absent", Some("gone"));
     let uid = extension(plane, "poor", Some("poor"));
     let older = extension(plane, "older", Some("poor"));
-    let map = |name: &str, owner: &Value| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name,
-            "namespace": "faults", "labels": {format!("{KEYS}/owner-name"): "poor"},
-            "ownerReferences": [owner]}})
-    };
-    let owner = |kind: &str, version: &str, name: &str, uid: &str| json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true});
     let namespace = plane.run("get namespace faults -o jsonpath={.metadata.uid}");
-    let theirs = owner("Namespace", "v1", "faults", &namespace);
-    let mine = owner("ClusterExtension", &format!("{KEYS}/v1"), "poor", &uid);
-    create(plane, &[map("mine", &mine), map("theirs", &theirs)]);
     of_the_cluster(plane);
-    create(
-        plane,
-        &[json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterExtensionRevision",
-        "metadata": {"name": "older-1", "ownerReferences":
-            [owner("ClusterExtension", &format!("{KEYS}/v1"), "older", &older)]}})],
-    );
+    let of = [("poor", uid.as_str()), ("older", &older), ("faults", &namespace)];
+    create(plane, &written::<Vec<Value>>("faults of extensions", &of));
     left.release((1, "deployed"), "1.0.0", objects);
     let settings = left.scene.package.config_map();
     let edit = json!({"data": {"depth": "edited by hand"}});
     plane.requests().merge("configmap", name, &settings, &edit);
-    let mut want: Vec<String> = [
-        "nobody: names no service account",
-        "absent: service account faults/gone does not exist",
-        "poor: service account faults/poor lacks Namespace:\"faults\"",
-        "poor: ConfigMap faults/theirs is controlled by Namespace faults",
-        "older: ClusterExtensionRevisions older-1 hold it",
-        "away was created just now",
-        "managed by argocd-controller",
-        "clusterrolebinding operator-controller-cluster-admin-rolebinding has to be deleted",
-        "mutatingwebhookconfiguration catalogd-mutating-webhook-configuration has to be deleted",
-    ]
-    .map(str::to_owned)
-    .into();
-    want.push(format!("{name}: differs from its release, and would be restored: ConfigMap.v1 {name}/{settings} .data.depth"));
-    want
+    written("found", &[("release", name), ("settings", &settings)])
 }
 
 // deploying.md P60

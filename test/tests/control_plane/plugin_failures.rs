@@ -126,11 +126,7 @@ fn refused(said: &str) -> &str {
 pub(crate) fn commands(list: &str, with: &[(&str, &str)]) -> Vec<String> {
     let lists = paths::yaml("test/tests/control_plane/commands.yaml");
     let lines = lists[list].as_array().expect("a list of commands");
-    let filled = |line: &Value| {
-        let line = line.as_str().expect("a command").to_owned();
-        with.iter().fold(line, |line, (key, value)| line.replace(&format!("{{{key}}}"), value))
-    };
-    lines.iter().map(filled).collect()
+    lines.iter().map(|line| paths::filled(line.as_str().expect("text"), with)).collect()
 }
 
 /// Verbs that ask no cluster, and `browse`, which runs until it is stopped.
