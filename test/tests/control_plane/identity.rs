@@ -2,6 +2,7 @@
 
 use olm_api::keys::name::CONTROLLER_CONFIG;
 use olm_test::prelude::*;
+use serde::Deserialize;
 
 /// What the controller writes with its own rights (applying.md 4.3).
 const ITS_OWN: [&str; 7] = [
@@ -42,51 +43,14 @@ pub(crate) fn every_write_of_a_bundle_object_was_the_accounts(scene: &Scene) {
     assert!(strays.is_empty(), "written as the controller: {strays:#?}");
 }
 
-/// Kinds that a bundle may contain, and pods, which would run with any service account.
-const CONTENTS: [&str; 18] = [
-    "deployments.apps",
-    "services",
-    "serviceaccounts",
-    "configmaps",
-    "secrets",
-    "customresourcedefinitions.apiextensions.k8s.io",
-    "apiservices.apiregistration.k8s.io",
-    "clusterroles.rbac.authorization.k8s.io",
-    "clusterrolebindings.rbac.authorization.k8s.io",
-    "roles.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
-    "networkpolicies.networking.k8s.io",
-    "poddisruptionbudgets.policy",
-    "priorityclasses.scheduling.k8s.io",
-    "validatingwebhookconfigurations.admissionregistration.k8s.io",
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-    "namespaces",
-    "pods",
-];
-
-/// Verb, resource and namespace of rights that the controller needs and has.
-const HELD: [(&str, &str, &str); 7] = [
-    ("create", "clusterobjectsets.olm.operatorframework.io", "default"),
-    ("patch", "clustercatalogs.olm.operatorframework.io", "default"),
-    ("impersonate", "serviceaccounts", "default"),
-    ("create", "secrets", SYSTEM_NAMESPACE),
-    ("create", "leases.coordination.k8s.io", SYSTEM_NAMESPACE),
-    ("update", "leases.coordination.k8s.io/catalogd-operator-lock", SYSTEM_NAMESPACE),
-    ("update", "leases.coordination.k8s.io/9c4404e7.operatorframework.io", SYSTEM_NAMESPACE),
-];
-
-/// The same for rights that it must not have.
-const NOT_HELD: [(&str, &str, &str); 9] = [
-    ("get", "secrets", "default"),
-    ("get", "secrets", "kube-system"),
-    ("update", "leases.coordination.k8s.io/another", SYSTEM_NAMESPACE),
-    ("create", "clusteroperators.config.openshift.io", "default"),
-    ("patch", "clusteroperators.config.openshift.io/etcd", "default"),
-    ("escalate", "clusterroles.rbac.authorization.k8s.io", "default"),
-    ("bind", "clusterroles.rbac.authorization.k8s.io", "default"),
-    ("create", "serviceaccounts --subresource=token", SYSTEM_NAMESPACE),
-    ("*", "*", "default"),
-];
+/// The rights in `identity.yaml`, each a verb, a resource and a namespace.
+#[derive(Deserialize)]
+struct Rights {
+    held: Vec<(String, String, String)>,
+    #[serde(rename = "not held")]
+    not_held: Vec<(String, String, String)>,
+    contents: Vec<String>,
+}
 
 /// Says whether the controller's service account has a right, which is asked as `kubectl auth can-i`
 /// asks it.
@@ -110,20 +74,17 @@ async fn the_controllers_own_rights_hold_no_write_on_a_bundles_objects() {
     let cluster = cluster::shared().await;
     let plane = cluster.plane;
     // It has what it needs: this is the right service account, and its roles are bound.
-    for (verb, resource, namespace) in HELD {
+    let rights = paths::yaml("test/tests/control_plane/identity.yaml");
+    let Rights { held, not_held, contents } = serde_json::from_value(rights).expect("rights");
+    for (verb, resource, namespace) in &held {
         assert!(may(plane, verb, resource, namespace), "it may not {verb} {resource}");
     }
-    for resource in CONTENTS {
+    for resource in &contents {
         for verb in ["create", "update", "patch", "delete", "deletecollection"] {
             assert!(!may(plane, verb, resource, "default"), "it may {verb} {resource}");
         }
     }
-    for resource in
-        ["users", "groups", "userextras.authentication.k8s.io", "uids.authentication.k8s.io"]
-    {
-        assert!(!may(plane, "impersonate", resource, "default"), "it may impersonate {resource}");
-    }
-    for (verb, resource, namespace) in NOT_HELD {
+    for (verb, resource, namespace) in &not_held {
         assert!(!may(plane, verb, resource, namespace), "it may {verb} {resource}");
     }
 }

@@ -13,47 +13,10 @@ use crate::gate::set_cluster_version;
 /// Watches are logged when they end.
 const LOGGED: Duration = Duration::from_mins(2);
 
-const BESIDE: &str = "beside upstream's operator, which keeps the other";
-const FOLLOW_UP: &str = "a serving CA that is followed up";
-const PUT_BACK: &str =
-    "what is published of the serving CA, which is put back; looked at now and then";
-
-/// Rights that the scenario below may not use, and what uses them.
-const UNSEEN: [(&str, &str); 19] = [
-    ("get /metrics", "objects of a CRD, when the account of an uninstall cannot count them"),
-    (
-        "update clusterextensions/finalizers.olm.operatorframework.io",
-        "where the admission plugin OwnerReferencesPermissionEnforcement is on",
-    ),
-    (
-        "get clusterobjectsets.olm.operatorframework.io",
-        "a revision that is being deleted, and the clean-up of Secrets",
-    ),
-    (
-        "list clusterserviceversions.operators.coreos.com",
-        "--constraint-providers=csvs, beside OLM Classic",
-    ),
-    ("get storageclasses.storage.k8s.io", "a bundle with a claim on the default class"),
-    ("create clusteroperators.config.openshift.io olm-clusterextensions", BESIDE),
-    ("patch clusteroperators.config.openshift.io olm-clusterextensions", BESIDE),
-    ("patch clusteroperators/status.config.openshift.io olm-clusterextensions", BESIDE),
-    ("patch olms/status.operator.openshift.io cluster", "where OpenShift's operator has been"),
-    ("patch events.events.k8s.io", "an Event that repeats"),
-    ("create events.events.k8s.io here", "a serving CA that is replaced"),
-    ("patch events.events.k8s.io here", "the same, again"),
-    ("update secrets here", "a CA of webhooks that is followed up"),
-    ("update secrets olm-serving-ca here", FOLLOW_UP),
-    ("delete secrets olm-serving-ca here", "a serving CA that is damaged"),
-    ("patch secrets catalogd-ca here", FOLLOW_UP),
-    ("patch configmaps olm-serving-ca here", FOLLOW_UP),
-    ("watch configmaps olm-serving-ca here", PUT_BACK),
-    ("watch secrets catalogd-ca here", PUT_BACK),
-];
-
 /// A right and where it holds, cluster-wide if that is empty.
 type Right = (String, Permission);
 
-/// Returns a right as the list above writes it: "here" is the system namespace.
+/// Returns a right as `rights.yaml` writes it.
 fn text(place: &str, right: &Permission) -> String {
     let here = if place.is_empty() { "" } else { " here" };
     match right {
@@ -165,7 +128,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
     for half in Half::ALL {
         granted.extend(&half.permissions(SYSTEM_NAMESPACE));
     }
-    let unseen: BTreeSet<_> = UNSEEN.iter().map(|(right, _)| *right).collect();
+    let unseen = paths::yaml("test/tests/control_plane/rights.yaml");
     wait::until("every right is used", LOGGED, || async {
         let used: Vec<Right> = requests(plane).iter().flat_map(needed).collect();
         let is_used = |place: &str, right: &Permission| {
@@ -174,7 +137,7 @@ async fn the_controllers_rights_are_enough_and_no_more() {
         };
         let idle = granted.iter().filter(|(place, right)| !is_used(place, right));
         let idle: BTreeSet<_> = idle.map(|(place, right)| text(place, right)).collect();
-        let idle: Vec<_> = idle.into_iter().filter(|it| !unseen.contains(it.as_str())).collect();
+        let idle: Vec<_> = idle.into_iter().filter(|it| unseen.get(it).is_none()).collect();
         if idle.is_empty() { Ok(()) } else { Err(idle) }
     })
     .await;

@@ -2,29 +2,24 @@
 
 use olm_test::helm::{self, Release};
 use olm_test::prelude::*;
+use serde::Deserialize;
 
 use super::stage::{SETTLE, Stage};
 
 /// Bytes of a chunk that upstream writes.
 const CHUNK: usize = 1_040_384;
 
-/// What upstream runs before it is taken over.
-const OPERATORS: [(&str, &[&str]); 10] = [
-    ("gitlab-runner-operator", &["1.48.2", "1.48.3"]),
-    ("victoriametrics-operator", &["0.22.0"]),
-    ("project-quay", &["3.9.9"]),
-    ("universal-crossplane", &["1.5.1-up.1"]),
-    ("file-integrity-console-plugin", &["0.4.1-ocp4.19"]),
-    ("annotationlab", &["5.7.0"]),
-    ("deployment-validation-operator", &["0.7.12"]),
-    ("ncn-operator", &["0.3.18"]),
-    ("nfs-provisioner-operator", &["0.0.5"]),
-    ("windup-operator", &["0.0.21"]),
-];
-/// Taken over in the normal run, which installs the others.
-const FEW: usize = 5;
-/// Those of them that cannot watch all namespaces.
-const OF_ONE_NAMESPACE: [&str; 2] = ["windup-operator", "file-integrity-console-plugin"];
+/// An operator that upstream runs before it is taken over.
+#[derive(Deserialize)]
+struct Operator {
+    package: String,
+    versions: Vec<String>,
+    /// Taken over in the normal run, which installs the others.
+    usual: bool,
+    /// It cannot watch all namespaces.
+    #[serde(default)]
+    one_namespace: bool,
+}
 
 /// UIDs by identity, with what tells that an object was changed.
 fn state(stage: &Stage, objects: &[Value]) -> BTreeMap<String, String> {
@@ -104,13 +99,16 @@ async fn would_change_nothing<'a>(
 }
 
 /// Takes over these operators at once, on a cluster of their own.
-async fn are_taken_over(operators: &[(&str, &'static [&'static str])]) {
+async fn are_taken_over(usual: bool) {
+    let mut operators: Vec<Operator> = paths::rows("test/tests/corpus/bundles/takeover.yaml");
+    operators.retain(|operator| operator.usual == usual);
     let (cluster, mut controller) = cluster::started("", &[]).await;
     let plane = cluster.plane;
     let mut stages = Vec::new();
-    for &(package, versions) in operators {
-        let mut stage = Stage::on(cluster.clone(), package, package, versions).await;
-        if OF_ONE_NAMESPACE.contains(&package) {
+    for Operator { package, versions, one_namespace, .. } in &operators {
+        let versions: Vec<_> = versions.iter().map(String::as_str).collect();
+        let mut stage = Stage::on(cluster.clone(), package, package, &versions).await;
+        if *one_namespace {
             stage = stage.with_configuration(json!({"watchNamespace": package}));
         }
         stages.push((stage.with_account(), versions));
@@ -120,7 +118,7 @@ async fn are_taken_over(operators: &[(&str, &'static [&'static str])]) {
     for (stage, versions) in &stages {
         let (extension, objects) = left_by_helm(stage, versions[0]).await;
         let before = state(stage, &objects);
-        left.push((stage, *versions, extension, objects, before));
+        left.push((stage, versions, extension, objects, before));
     }
     would_change_nothing(
         plane,
@@ -149,11 +147,11 @@ async fn are_taken_over(operators: &[(&str, &'static [&'static str])]) {
 // applying.md b1, with real bundles
 #[tokio::test(flavor = "multi_thread")]
 async fn what_helm_installed_of_real_bundles_is_taken_over_untouched() {
-    are_taken_over(&OPERATORS[..FEW]).await;
+    are_taken_over(true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "five more of a kind: cargo test -p olm-test --test corpus -- --ignored takeover"]
 async fn the_others_that_helm_installed_are_taken_over_untouched() {
-    are_taken_over(&OPERATORS[FEW..]).await;
+    are_taken_over(false).await;
 }
