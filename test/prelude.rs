@@ -25,4 +25,5 @@ pub use crate::plugin::Answer as _;
 pub use crate::proxy::{Proxy, Rule};
 pub use crate::random::Random;
 pub use crate::scene::{ACCOUNT, Scene};
+pub use crate::wait::SOON;
 pub use crate::{audit, images, objects, paths, plugin, wait};

@@ -10,6 +10,9 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+/// How long most of what a test waits for may take.
+pub const SOON: Duration = Duration::from_mins(1);
+
 /// The shortest and the longest time between two looks; between them, a part of what has passed, so
 /// that what is measured with it is right to a tenth. A look that takes long is repeated after as
 /// long again: a process a look would take a whole processor.

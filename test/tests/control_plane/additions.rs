@@ -5,8 +5,6 @@ use olm_test::prelude::*;
 
 use crate::credentials::give_out;
 
-const SOON: Duration = Duration::from_mins(1);
-
 /// Waits until the first Deployment in the namespace of the scene has a variable of this value.
 async fn has_variable(scene: &Scene, name: &str, value: &str) {
     let plane = scene.cluster.plane;

@@ -20,7 +20,6 @@ use crate::plugin::published;
 use crate::unavailable::{SHELF, add_broken, change, install, shelve};
 
 const DECIDED: Duration = Duration::from_mins(2);
-const SERVED: Duration = Duration::from_mins(1);
 /// A failure that passes, as of a catalog that is asked while it is started, is over by then.
 const PASSES: Duration = Duration::from_mins(1);
 /// Rows that are asked about at once.
@@ -404,7 +403,7 @@ fn take_rights(scene: &Scene) {
 
 async fn stops_serving(scene: &Scene, catalog: &str) {
     let api = Api::<ClusterCatalog>::all(scene.cluster.client.clone());
-    wait::object(&api, catalog, &format!("{catalog} is not served"), SERVED, |found| {
+    wait::object(&api, catalog, &format!("{catalog} is not served"), SOON, |found| {
         let status = found.and_then(|found| found.status.as_ref()).ok_or("nothing is said")?;
         let is = |type_: &str, value: &str| {
             status.conditions.iter().any(|it| it.type_ == type_ && it.status == value)

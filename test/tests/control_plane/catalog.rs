@@ -7,7 +7,6 @@ pub(crate) use olm_test::catalog::condition_of as condition;
 use olm_test::cluster::Addresses;
 use olm_test::prelude::*;
 
-const WITHIN: Duration = Duration::from_mins(1);
 const CONTENT: &str = "---\nschema: olm.package\nname: shop\ndefaultChannel: stable\n---\n\
     schema: olm.channel\npackage: shop\nname: stable\nentries:\n- name: shop.v1\n";
 
@@ -153,7 +152,7 @@ async fn until_counted(controller: &Controller, catalog: &str, wanted: Option<[u
     let wanted = wanted.map(|[errors, warnings]| [of("error", errors), of("warning", warnings)]);
     let wanted: Vec<_> = wanted.into_iter().flatten().collect();
     let begins = format!("olm_catalog_findings{{catalog=\"{catalog}\"");
-    wait::until("the findings are counted", WITHIN, || async {
+    wait::until("the findings are counted", SOON, || async {
         let text = controller.metrics().await;
         let found = text.lines().filter(|line| line.starts_with(&begins));
         let mut found: Vec<_> = found.map(str::to_owned).collect();
@@ -213,7 +212,7 @@ async fn findings_are_told_once_and_stop_nothing() {
     until_counted(&controller, &name, Some([1, 2])).await;
     has_no_metas(&controller, &Catalog::named(plane, &name)).await;
     let events = || scene.events("CatalogFindings");
-    wait::value("an Event", WITHIN, events, |events| *events == [message.as_str()]).await;
+    wait::value("an Event", SOON, events, |events| *events == [message.as_str()]).await;
 
     controller.restart(plane);
     until_counted(&controller, &name, Some([1, 2])).await;

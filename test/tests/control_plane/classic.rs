@@ -9,7 +9,6 @@ mod itself;
 use olm_test::classic::{self, CleanUp, Operator};
 use olm_test::prelude::*;
 
-const SOON: Duration = Duration::from_mins(1);
 const SUBSCRIPTION: &str = "subscriptions.operators.coreos.com";
 /// How often the plugin is killed, each time this much later.
 const KILLS: u32 = 3;

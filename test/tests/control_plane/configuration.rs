@@ -6,8 +6,6 @@ use olm_test::prelude::*;
 
 use crate::credentials::apply_secret;
 
-const SETTLE: Duration = Duration::from_mins(1);
-
 fn bundle() -> Bundle {
     Bundle::new("1.0.0").for_one_namespace()
 }
@@ -42,7 +40,7 @@ async fn refused(scene: &Scene, extension: &Extension, why: &str) {
 /// Waits until revision `number` has the Deployment, and returns its pod template.
 async fn template(scene: &Scene, extension: &Extension, number: usize) -> Value {
     extension.installed("1.0.0").await;
-    wait::until(&format!("revision {number} owns the Deployment"), SETTLE, || async {
+    wait::until(&format!("revision {number} owns the Deployment"), SOON, || async {
         let revisions = extension.revisions().await;
         let newest = revisions.last().map(kube::ResourceExt::name_any);
         let deployment = scene.get("deployment", &scene.package.deployment()).unwrap_or_default();
@@ -110,7 +108,7 @@ impl<'a> PullSecrets<'a> {
     /// Waits until the install namespace has what is offered; nothing, if it is not to be there.
     async fn copied(&self, what: &str, wanted: bool) -> Value {
         let (scene, name) = (self.scene, &self.offered);
-        wait::until(what, SETTLE, || async {
+        wait::until(what, SOON, || async {
             let copy = scene.get("secret", name);
             let source = scene.cluster.plane.requests().read("secret", SYSTEM_NAMESPACE, name);
             let same = match (&copy, &source) {

@@ -16,9 +16,6 @@ const LIMIT: usize = 39;
 /// Writes of others about it, where nothing takes long.
 const STEPS: usize = 25;
 
-/// Time for a reconcile.
-const SOON: Duration = Duration::from_mins(1);
-
 /// Returns the requests of the controller, with its own rights or as an account, without those that
 /// keep its leases.
 pub(crate) fn requests(log: &Path) -> Vec<Request> {

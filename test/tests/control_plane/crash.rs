@@ -7,8 +7,6 @@ use crate::cost::is_not_rendered_again;
 use crate::operation::{is_forgotten, is_scraped};
 use crate::plugin::settings;
 
-const STEP: Duration = Duration::from_mins(1);
-
 /// Every Secret of a revision belongs to a revision that exists, and no revision is duplicated.
 async fn nothing_is_doubled(scene: &Scene, extension: &Extension, revisions: usize) {
     let found = extension.revisions().await;
@@ -75,11 +73,11 @@ async fn a_catalog_is_served_again_from_disk_and_bundles_of_extensions_that_went
     assert_eq!(served_by(&catalog, &before).await, served);
     assert_eq!(catalog.reports("Ready", "Succeeded").await["status"], before["status"]);
     let what = "the bundles of the other one are gone";
-    wait::value(what, STEP, || gone.exists(), |exists| !exists).await;
+    wait::value(what, SOON, || gone.exists(), |exists| !exists).await;
     assert_eq!(count(), 1);
     // Settings that are as before are compared and not written again (plugin.md U86).
     let read = || settings(plane, "get");
-    wait::value("the settings are compared", STEP, read, |read| *read > settings_read).await;
+    wait::value("the settings are compared", SOON, read, |read| *read > settings_read).await;
     assert_eq!(settings(plane, "patch"), 1);
     extension.delete().await;
     is_forgotten(controller, &scene.name).await;

@@ -5,9 +5,6 @@ use olm_test::package;
 use olm_test::prelude::*;
 use olm_test::scene::grant;
 
-/// How soon a change of a CRD is noticed; the delay of attempts grows to minutes.
-const NOTICED: Duration = Duration::from_mins(1);
-
 fn crd(scene: &str) -> String {
     format!("floats.{scene}.example.com")
 }
@@ -112,7 +109,7 @@ async fn an_install_over_a_wider_crd_is_refused_until_the_crd_changes() {
     refused(&scene, &extension, "1.0.0", "maximum decreased : 10 -> 5").await;
     assert!(extension.revisions().await.is_empty());
     plane.kubectl(&["delete", "customresourcedefinition", &crd(suffix)]);
-    wait::until("the change is noticed", NOTICED, || async {
+    wait::until("the change is noticed", SOON, || async {
         let made = extension.revisions().await;
         if made.is_empty() { Err(made) } else { Ok(()) }
     })

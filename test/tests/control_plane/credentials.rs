@@ -11,7 +11,6 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-const SOON: Duration = Duration::from_mins(1);
 /// Longest time from a change to what it makes possible: less than what is left of the delay of a
 /// catalog that has failed [`FAILURES`] times, which is 32 s.
 const AT_ONCE: Duration = Duration::from_secs(25);

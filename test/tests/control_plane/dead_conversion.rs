@@ -9,7 +9,6 @@ use crate::data::{archived, let_count};
 use crate::deletion::protects;
 
 const POLICY: &str = "policy.olm.operatorframework.io/uninstall";
-const STEP: Duration = Duration::from_mins(1);
 
 fn group(suffix: &str) -> String {
     format!("{suffix}.example.com")
@@ -59,7 +58,7 @@ async fn converted_by_nobody(cluster: Cluster, suffix: &str, object: bool) -> (S
 
 async fn is_unreadable(scene: &Scene, suffix: &str) {
     let read = || read(scene, suffix, "v2");
-    wait::refused("its object cannot be read in v2", STEP, read, "conversion webhook").await;
+    wait::refused("its object cannot be read in v2", SOON, read, "conversion webhook").await;
 }
 
 /// Reads the object in a version.
@@ -128,5 +127,5 @@ async fn is_retained(scene: &Scene, suffix: &str) {
     assert_eq!(kept["metadata"]["ownerReferences"], Value::Null);
     assert_eq!(kept["spec"]["conversion"]["strategy"], "None");
     let read = || ["v1", "v2"].iter().try_for_each(|it| read(scene, suffix, it).map(drop));
-    wait::done("its object can be read in both versions", STEP, read).await;
+    wait::done("its object can be read in both versions", SOON, read).await;
 }

@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use crate::data::archived;
 
-const STEP: Duration = Duration::from_mins(1);
 const REVISION: &str = "olm.operatorframework.io/revision";
 
 /// Names of objects that still have the label of the extension, of the kinds in its bundle.
@@ -74,7 +73,7 @@ async fn an_installed_revision_deleted_by_hand_keeps_what_it_installed() {
     let one = scene.make_instance(&crd, &[]);
     let life = Life::watch(&extension, &scene).await;
     scene.delete_revision(1);
-    wait::until("another revision follows", STEP, || async {
+    wait::until("another revision follows", SOON, || async {
         let revisions = extension.revisions().await;
         let numbers: Vec<i64> = revisions.iter().map(|one| one.spec.revision).collect();
         if numbers == [2] { Ok(()) } else { Err(numbers) }
@@ -226,7 +225,7 @@ async fn second_config_map_goes(scene: &Scene) {
 async fn an_earlier_revision_is_whole_while_it_is_needed_also_when_it_is_deleted() {
     let (scene, extension) = between_two_versions("lostearlier").await;
     let lost = lose_content(&scene, 1);
-    wait::value("the content is back", STEP, || content(&scene, 1), |found| *found == lost).await;
+    wait::value("the content is back", SOON, || content(&scene, 1), |found| *found == lost).await;
     // What the next revision made anew would go back to the installed one.
     let name = scene.package.config_map();
     let names = [scene.revision(1), scene.revision(2)];
@@ -270,7 +269,7 @@ async fn content_without_an_owner_goes_with_its_revision() {
     extension.shows("Paused", "True", "Paused", "nothing is applied").await;
     disown_content(&scene, 2);
     scene.delete_revision(2);
-    wait::value("the content is gone", STEP, || content(&scene, 2), Vec::is_empty).await;
+    wait::value("the content is gone", SOON, || content(&scene, 2), Vec::is_empty).await;
     leaves_nothing(&scene, &extension).await;
 }
 
@@ -305,7 +304,7 @@ async fn a_settled_revision_owns_its_content_and_alone_what_it_installed() {
         let name = secret.rsplit('/').next().unwrap_or_default();
         let requests = scene.cluster.plane.requests();
         let read = || requests.read("secret", SYSTEM_NAMESPACE, name).unwrap_or_default();
-        wait::value("the content has its owner", STEP, read, is_its_own).await;
+        wait::value("the content has its owner", SOON, read, is_its_own).await;
     }
     let archived = scene.get("clusterobjectset", &old).expect("it is archived");
     let name = scene.package.config_map();
@@ -377,7 +376,7 @@ impl Life {
         let now = version(&extension.get().await);
         loop {
             let next =
-                timeout(STEP, self.seen.recv()).await.expect("the watch sees what it is now");
+                timeout(SOON, self.seen.recv()).await.expect("the watch sees what it is now");
             let seen = next.expect("the watch goes on");
             let installed = condition(&seen, "Installed").map(|found| found.status.as_str());
             let bundle = installed_version(&seen);

@@ -9,7 +9,6 @@ use olm_test::scene::write_files;
 
 use crate::manifests::{Install, ready};
 
-const SOON: Duration = Duration::from_mins(1);
 const HEADING: &str = "## Five minutes on a cluster";
 /// What README has pushed and installed.
 const IMAGE: &str = "registry.example.com/olm-controller:v0.1.0";

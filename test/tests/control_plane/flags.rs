@@ -6,8 +6,6 @@ use crate::identity::may;
 use crate::optional::{a_missing_kind_is_left_out, a_missing_kind_is_waited_for};
 use crate::permissions::{lacks_are_not_looked_for, lacks_are_reported};
 
-const SOON: Duration = Duration::from_mins(1);
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_fatal_reported_or_left_out_as_flags_say() {
     let strict = ["--rbac-preflight=report", "--missing-optional-kinds=fail"];

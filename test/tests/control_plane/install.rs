@@ -5,8 +5,6 @@ use olm_test::prelude::*;
 use crate::data::archived;
 use crate::identity::every_write_of_a_bundle_object_was_the_accounts;
 
-const REPAIR: Duration = Duration::from_mins(1);
-
 /// Adds two Roles, and a binding that names one of them.
 fn bound_to(bundle: Bundle, role: &str) -> Bundle {
     let api = "rbac.authorization.k8s.io";
@@ -152,6 +150,6 @@ async fn content_that_changes_under_the_same_version_waits_to_be_accepted() {
     let digest = message.rsplit(' ').next().expect("the digest ends the message");
     scene.annotate("policy.olm.operatorframework.io/accept-image", digest);
     let is_accepted = |found: &Option<Value>| *found == Some(json!("20"));
-    wait::value("the accepted content is installed", REPAIR, depth, is_accepted).await;
+    wait::value("the accepted content is installed", SOON, depth, is_accepted).await;
     extension.delete().await;
 }

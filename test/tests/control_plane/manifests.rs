@@ -8,7 +8,6 @@ use olm_test::prelude::*;
 
 use crate::identity::may;
 
-const READY: Duration = Duration::from_mins(1);
 const CRDS: [&str; 3] = [
     "clustercatalogs.olm.operatorframework.io",
     "clusterextensions.olm.operatorframework.io",
@@ -134,7 +133,7 @@ fn has_its_role(plane: &ControlPlane, manifest: &Manifest) {
     let user = format!("system:serviceaccount:{}:{}", manifest.namespace, manifest.account);
     let kinds = ["clustercatalogs", "clusterextensions"]
         .map(|kind| json!({"verb": "list", "group": olm_api::GROUP, "resource": kind}));
-    let deadline = std::time::Instant::now() + READY;
+    let deadline = std::time::Instant::now() + SOON;
     while !kinds.iter().any(|kind| plane.allows(&user, &json!([]), kind)) {
         assert!(std::time::Instant::now() < deadline, "{user} has no role");
         std::thread::sleep(Duration::from_millis(100));
@@ -233,7 +232,7 @@ async fn take_a_right(install: &Install) {
     }
     // A process that finds that it has everything asks again after an hour.
     let has_it = || may(plane, "create", "events.events.k8s.io", "default");
-    wait::value("the right is gone", READY, has_it, |has_it| !has_it).await;
+    wait::value("the right is gone", SOON, has_it, |has_it| !has_it).await;
 }
 
 // deploying.md P11
@@ -310,7 +309,7 @@ async fn a_node_with_the_controller_can_be_drained() {
 /// Waits until so many pods of the controller are ready, as the simulated kubelets say, and returns
 /// the nodes they are on.
 async fn running_on(cluster: &Cluster, replicas: usize) -> Vec<String> {
-    wait::until("the pods are ready", READY, || async {
+    wait::until("the pods are ready", SOON, || async {
         let selector = "--selector=control-plane=operator-controller-controller-manager";
         let args = ["get", "pods", "-A", selector, "--output=json"];
         let list: Value = cluster.plane.json(&args);
@@ -396,7 +395,7 @@ async fn narrow_impersonation_installs_where_a_role_says_so_and_nowhere_else() {
     let there = listed.install(json!({})).await;
     let elsewhere = other.install(json!({})).await;
     there.installed("1.0.0").await;
-    let text = wait::until("the other says why not", READY, || async {
+    let text = wait::until("the other says why not", SOON, || async {
         let now = elsewhere.get().await;
         let progressing = condition(&now, "Progressing").map(|it| it.message.clone());
         let message = progressing.unwrap_or_default();
@@ -437,7 +436,7 @@ async fn without_the_role_for_shared_watches_accounts_watch() {
     let before = api.get(&deployment).await.expect("it is installed").metadata.uid;
     // Polling would take minutes.
     cluster.plane.kubectl(&["delete", "deployment", &deployment, "--namespace", &scene.name]);
-    wait::until("the Deployment is made anew", READY, || async {
+    wait::until("the Deployment is made anew", SOON, || async {
         let found = api.get_opt(&deployment).await.map_err(|it| it.to_string())?;
         let uid = found.and_then(|found| found.metadata.uid);
         if uid.is_some() && uid != before { Ok(()) } else { Err("the old one, or none".to_owned()) }
@@ -476,7 +475,7 @@ async fn constrained_impersonation_is_enough_and_gives_no_token() {
         plane.try_kubectl(&args, "")
     };
     let may = || plane.try_kubectl(&["auth", "can-i", "*", "*", &acting], "");
-    wait::done("the account may do everything", READY, may).await;
+    wait::done("the account may do everything", SOON, may).await;
     tries(&["get", "configmaps"]).expect("this is what bundles take");
     let collection = format!("--raw=/api/v1/namespaces/{}/configmaps?dryRun=All", scene.name);
     let path = format!("--raw=/api/v1/namespaces/{}/pods/any/exec?command=sh", scene.name);

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use crate::manifests::{Install, ready, stand_in};
 use crate::takeover::{Left, Stage, earlier_revisions, ready_pod};
 
-const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
 
 /// Runs it; returns its exit code, what it prints and what it says besides.
@@ -54,7 +53,7 @@ fn hints(text: &str) -> Vec<&str> {
 /// Returns what the doctor finds, once the takeover would change nothing: Kubernetes may still write
 /// the status of something.
 async fn changes_nothing(plane: &ControlPlane) -> String {
-    wait::until("the takeover would change nothing", STEP, || async {
+    wait::until("the takeover would change nothing", SOON, || async {
         let (text, _) = from_upstream(plane, &[]).good();
         if text.contains("would change nothing") { Ok(text) } else { Err(text) }
     })
@@ -70,7 +69,7 @@ async fn a_cluster_of_upstream_is_taken_over_step_by_step_and_nothing_is_restart
     let plane = left.scene.cluster.plane;
     create(plane, &upstream("registry.example.com/upstream:v1.11"));
     plane.established(&left.scene.package.crd());
-    wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
+    wait::done("the operator runs", SOON, || ready_pod(&left.scene)).await;
     let text = changes_nothing(plane).await;
     assert!(text.contains(&format!("{}: release of Helm with ", left.scene.name)), "{text}");
     let hints = hints(&text);
@@ -130,7 +129,7 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     plane.kubectl(&[&["delete", own][..], &part].concat());
     let objects = left.install(&bundles[0]);
     left.release((1, "deployed"), "1.0.0", &objects);
-    wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
+    wait::done("the operator runs", SOON, || ready_pod(&left.scene)).await;
     // As on every cluster of OpenShift.
     olm_test::classic::prepare(plane);
     stand_in(plane, "olms.operator.openshift.io/v1", "OLM", "Cluster");
@@ -296,5 +295,5 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
     for kind in ["validatingadmissionpolicybindings", "validatingadmissionpolicies"] {
         plane.kubectl(&[&["delete", kind][..], &part].concat());
     }
-    wait::done("upstream may write", STEP, write).await;
+    wait::done("upstream may write", SOON, write).await;
 }

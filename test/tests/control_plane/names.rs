@@ -3,7 +3,6 @@
 
 use olm_test::prelude::*;
 
-const STEP: Duration = Duration::from_mins(1);
 const EXTENSION: &str = "clusterextension";
 const CATALOG: &str = "clustercatalog";
 const BINDING: &str = "validatingadmissionpolicybinding";
@@ -36,7 +35,7 @@ async fn a_name_that_is_too_long_is_refused_with_the_maximum() {
             longest + 1
         );
         let is_long = || create(plane, kind, &long, &dry_run);
-        wait::refused("the policy is in force", STEP, is_long, &text).await;
+        wait::refused("the policy is in force", SOON, is_long, &text).await;
         let accepted = create(plane, kind, &fits, &dry_run);
         assert!(accepted.is_ok(), "{accepted:?}");
     }
@@ -48,13 +47,13 @@ pub(crate) async fn what_has_a_long_name_already_is_changed_and_deleted(cluster:
     let long = "x".repeat(64);
     plane.kubectl(&["delete", BINDING, "olm-name-length"]);
     let made = || create(plane, EXTENSION, &long, &[]);
-    wait::done("the policy is not in force", STEP, made).await;
+    wait::done("the policy is not in force", SOON, made).await;
     create(plane, CATALOG, &long, &[]).expect("the policy is not in force");
     let policy = paths::repository().join("config/policy/name_length.yaml");
     plane.kubectl(&["apply", "--server-side", "-f", &policy.to_string_lossy()]);
     let other = format!("{long}x");
     let is_long = || create(plane, EXTENSION, &other, &["--dry-run=server"]);
-    wait::refused("the policy is in force", STEP, is_long, "").await;
+    wait::refused("the policy is in force", SOON, is_long, "").await;
 
     let extension = Extension::named(&cluster.client, &long);
     extension.shows("Ready", "False", "InvalidConfiguration", &format!("{long}-1")).await;
@@ -62,6 +61,6 @@ pub(crate) async fn what_has_a_long_name_already_is_changed_and_deleted(cluster:
         plane.kubectl(&["annotate", kind, &long, "example.com/a=b"]);
         plane.kubectl(&["delete", kind, &long, "--wait=false"]);
         let read = || plane.requests().read(kind, "", &long);
-        wait::value(&format!("the {kind} is gone"), STEP, read, Option::is_none).await;
+        wait::value(&format!("the {kind} is gone"), SOON, read, Option::is_none).await;
     }
 }

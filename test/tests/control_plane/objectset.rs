@@ -2,7 +2,6 @@
 
 use olm_test::prelude::*;
 
-const STEP: Duration = Duration::from_mins(1);
 /// A collision is retried every ten seconds.
 const RETRIED: Duration = Duration::from_mins(1);
 /// Three attempts over one minute, and the garbage collector's work.
@@ -107,7 +106,7 @@ impl Stage {
     }
 
     async fn succeeds(&self, number: i64) {
-        self.shows(number, "Progressing", ("True", "Succeeded"), STEP).await;
+        self.shows(number, "Progressing", ("True", "Succeeded"), SOON).await;
     }
 
     async fn eventually(&self, what: &str, within: Duration, look: impl Fn() -> bool) {
@@ -159,16 +158,16 @@ async fn an_unknown_policy_annotation_blocks_a_revision_and_its_removal(stage: &
     const MISSPELT: &str = "policy.olm.operatorframework.io/uninstal";
     let (name, set) = (stage.revision(1), "clusterobjectset");
     stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}=RetainCRDs")]);
-    let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
+    let text = stage.shows(1, "Progressing", ("False", "Blocked"), SOON).await;
     assert!(text.contains("is unknown: remove it; nothing is reconciled until then"), "{text}");
 
     stage.kubectl(&["delete", set, &name, "--wait=false"]);
-    let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
+    let text = stage.shows(1, "Progressing", ("True", "Retrying"), SOON).await;
     let way_out = format!("kubectl annotate clusterobjectset {name} {MISSPELT}-");
     assert!(text.starts_with("removal blocked: ") && text.ends_with(&way_out), "{text}");
     assert!(stage.get("configmap", "cm").is_some());
     stage.kubectl(&["annotate", set, &name, &format!("{MISSPELT}-")]);
-    stage.eventually("it is gone", STEP, || stage.get(set, &name).is_none()).await;
+    stage.eventually("it is gone", SOON, || stage.get(set, &name).is_none()).await;
 }
 
 // applying.md 3.6, d6, d8 on rung 2
@@ -183,7 +182,7 @@ async fn objects_are_created_and_drift_is_repaired(stage: &Stage) {
     let drift = r#"{"data":{"key":"other","mine":"1"},"metadata":{"labels":{"mine":"1"}}}"#;
     stage.kubectl(&["patch", "configmap", "cm", "-n", &stage.name, "--type=merge", "-p", drift]);
     let repaired = || stage.get("configmap", "cm").is_some_and(|cm| cm["data"]["key"] == "wanted");
-    stage.eventually("the declared value is back", STEP, repaired).await;
+    stage.eventually("the declared value is back", SOON, repaired).await;
     let kept = stage.get("configmap", "cm").expect("the object is there");
     assert_eq!(kept["data"]["mine"], "1");
     assert_eq!(kept["metadata"]["labels"]["mine"], "1");
@@ -192,7 +191,7 @@ async fn objects_are_created_and_drift_is_repaired(stage: &Stage) {
     let old = kept["metadata"]["uid"].clone();
     stage.kubectl(&["delete", "configmap", "cm", "-n", &stage.name]);
     let back = || stage.get("configmap", "cm").is_some_and(|cm| cm["metadata"]["uid"] != old);
-    stage.eventually("the deleted object is back", STEP, back).await;
+    stage.eventually("the deleted object is back", SOON, back).await;
 }
 
 // applying.md d5, f1
@@ -210,7 +209,7 @@ async fn next_revision_takes_over_and_the_rest_goes() {
     let second = vec![stage.config_map("shared", "2"), stage.config_map("new", "1")];
     stage.revise(2, &[second, vec![operator]]);
     stage.succeeds(2).await;
-    let text = stage.shows(1, "Progressing", ("False", "Archived"), STEP).await;
+    let text = stage.shows(1, "Progressing", ("False", "Archived"), SOON).await;
     assert_eq!(text, "revision is archived");
     assert_eq!(stage.get("configmap", "old"), None);
     let shared = stage.get("configmap", "shared").expect("the shared object stays");
@@ -220,7 +219,7 @@ async fn next_revision_takes_over_and_the_rest_goes() {
         let shared = stage.get("configmap", "shared").unwrap_or_default();
         shared["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len) == 1
     };
-    stage.eventually("the archived revision let go", STEP, references).await;
+    stage.eventually("the archived revision let go", SOON, references).await;
     let after = stage.get("deployment", "op").expect("the Deployment stays");
     assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"]);
     // The API server increments the generation for a changed annotation; pods must not restart.
@@ -237,7 +236,7 @@ async fn next_revision_takes_over_and_the_rest_goes() {
     let others: Vec<_> =
         writes.iter().filter(|write| write.acted_as.as_ref() != Some(&account)).collect();
     assert!(others.is_empty(), "{others:#?}");
-    stage.removed(2, STEP).await;
+    stage.removed(2, SOON).await;
 }
 
 /// A Service and a Deployment whose parts have the same names but other ports, sources and choices.
@@ -342,9 +341,9 @@ async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
     ] {
         stage.kubectl(&["patch", kind, "op", "-n", &stage.name, "--type=json", "-p", edit]);
         let repaired = || choices(&stage) == second;
-        stage.eventually(&format!("the {kind} is repaired"), STEP, repaired).await;
+        stage.eventually(&format!("the {kind} is repaired"), SOON, repaired).await;
     }
-    stage.removed(4, STEP).await;
+    stage.removed(4, SOON).await;
 }
 
 // applying.md 3.6: a create takes entries with the same key, a server-side apply refuses them
@@ -372,14 +371,14 @@ async fn both_names_of_one_port_stay_in_a_repair_and_an_upgrade() {
     assert!(has("example/op:1", &["http", "metrics"]), "{:?}", ports());
     stage.kubectl(&["set", "image", "deployment/op", "c=other", "-n", &stage.name]);
     let repaired = || has("example/op:1", &["http", "metrics"]);
-    stage.eventually("the image is repaired", STEP, repaired).await;
+    stage.eventually("the image is repaired", SOON, repaired).await;
     for (number, names) in [(2, ["http", "health"].as_slice()), (3, &["http"])] {
         let image = format!("example/op:{number}");
         stage.revise(number, &[vec![with_ports(names, &image)]]);
         stage.succeeds(number).await;
         assert!(has(&image, names), "{:?}", ports());
     }
-    stage.removed(3, STEP).await;
+    stage.removed(3, SOON).await;
 }
 
 /// A `CustomResourceDefinition` that serves these versions.
@@ -419,7 +418,7 @@ async fn an_object_is_applied_that_somebody_wrote_in_a_version_its_crd_has_lost(
     stage.succeeds(2).await;
     let found = stage.get("things.lost.example.com", "x").expect("it is there");
     assert_eq!(found["spec"], json!({"ours": "2", "own": "1"}));
-    stage.removed(2, STEP).await;
+    stage.removed(2, SOON).await;
     stage.kubectl(&["delete", "crd", "things.lost.example.com"]);
 }
 
@@ -427,7 +426,7 @@ async fn an_object_is_applied_that_somebody_wrote_in_a_version_its_crd_has_lost(
 async fn foreign_object_collides_until_it_is_gone(stage: &Stage) {
     stage.apply(&stage.config_map("cm", "foreign"));
     stage.revise(1, &[vec![stage.config_map("cm", "wanted")]]);
-    let text = stage.shows(1, "Progressing", ("True", "Retrying"), STEP).await;
+    let text = stage.shows(1, "Progressing", ("True", "Retrying"), SOON).await;
     let want = format!(
         "revision object collisions in phase 0\nObject ConfigMap.v1 {}/cm\nAction: \
          \"Collision\"\nConflicting Owner: nil",
@@ -451,10 +450,10 @@ async fn later_phase_waits_for_the_probes_of_the_earlier() {
     let stage = Stage::set("phases", &["op", "cm"]).await;
     let broken = deployment(&stage, "op", "wrong/image");
     stage.revise(1, &[vec![broken.clone()], vec![stage.config_map("cm", "1")]]);
-    let text = stage.shows(1, "Available", ("False", "ProbeFailure"), STEP).await;
+    let text = stage.shows(1, "Available", ("False", "ProbeFailure"), SOON).await;
     let object = format!("Object Deployment.apps/v1 {}/op: ", stage.name);
     assert!(text.starts_with(&object), "{text}");
-    let text = stage.shows(1, "Progressing", ("True", "RollingOut"), STEP).await;
+    let text = stage.shows(1, "Progressing", ("True", "RollingOut"), SOON).await;
     assert_eq!(text, "Revision 1.0.0 is rolling out.");
     // Of another owner nothing is applied, because a later phase has the same object.
     let phases = [stage.config_map("cm", "2"), broken].map(|object| {
@@ -469,11 +468,11 @@ async fn later_phase_waits_for_the_probes_of_the_earlier() {
                 "olm.operatorframework.io/service-account-namespace": stage.name}},
         "spec": {"lifecycleState": "Active", "revision": 1, "phases": phases,
             "collisionProtection": "Prevent"}}));
-    let text = stage.shows(2, "Progressing", ("True", "Retrying"), STEP).await;
+    let text = stage.shows(2, "Progressing", ("True", "Retrying"), SOON).await;
     assert!(text.starts_with("revision object collisions in phase 1\n"), "{text}");
     assert_eq!(stage.get("configmap", "cm"), None);
-    stage.removed(2, STEP).await;
-    stage.removed(1, STEP).await;
+    stage.removed(2, SOON).await;
+    stage.removed(1, SOON).await;
     assert_eq!(stage.get("deployment", "op"), None);
 }
 
@@ -493,7 +492,7 @@ async fn mutable_secret_blocks() {
             "olm.operatorframework.io/service-account-namespace": stage.name}},
         "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
             "phases": [{"name": "one", "objects": [entry]}]}}));
-    let text = stage.shows(1, "Progressing", ("False", "Blocked"), STEP).await;
+    let text = stage.shows(1, "Progressing", ("False", "Blocked"), SOON).await;
     let want = format!(
         "the following secrets are not immutable (referenced secrets must have immutable set to \
          true): olmv1-system/{}",
@@ -503,7 +502,7 @@ async fn mutable_secret_blocks() {
     let immutable = r#"{"immutable":true}"#;
     stage.kubectl(&["patch", "secret", &stage.name, "-n", "olmv1-system", "-p", immutable]);
     stage.succeeds(1).await;
-    stage.removed(1, STEP).await;
+    stage.removed(1, SOON).await;
 }
 
 // applying.md h8

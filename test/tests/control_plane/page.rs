@@ -5,12 +5,9 @@ use olm_test::prelude::*;
 
 use crate::plans::with_secrets;
 
-/// How long a page may say that it waits.
-const SHOWN: Duration = Duration::from_mins(1);
-
 /// Returns a page once it says more than that it waits.
 async fn get(page: &Page, path: &str) -> (u16, String) {
-    wait::until(&format!("{path} is shown"), SHOWN, || async {
+    wait::until(&format!("{path} is shown"), SOON, || async {
         let answer = reqwest::get(page.at(path)).await.expect("an answer");
         let status = answer.status().as_u16();
         let text = answer.text().await.expect("text");

@@ -12,8 +12,6 @@ use crate::plugin_language::{VERSIONS, a_word_means_the_same_to_every_verb};
 use crate::plugin_life::what_classic_left_behind_is_carried_over;
 use crate::plugin_rbac::too_much_is_found_by_binding_also_by_that_of_a_group;
 
-const SOON: Duration = Duration::from_mins(1);
-
 /// Of its own: what a package gets is not known while any catalog of the cluster is not served, and last
 /// the garbage collector has to wait.
 #[tokio::test(flavor = "multi_thread")]

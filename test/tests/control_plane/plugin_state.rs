@@ -6,7 +6,6 @@ use olm_test::package::definition;
 use olm_test::prelude::*;
 use olm_test::private::{PASSWORD, PrivateRegistry};
 
-const STEP: Duration = Duration::from_mins(1);
 const SECRET: &str = "c2VjcmV0LXZhbHVl";
 
 /// Returns the line about something.
@@ -31,9 +30,9 @@ async fn watched(scene: &Scene) {
         let last = told.lines().last().is_some_and(|row| row.contains(word));
         if last && told.lines().count() >= rows { Ok(()) } else { Err(told) }
     };
-    wait::until("a header and the first row", STEP, || seen(2, "")).await;
+    wait::until("a header and the first row", SOON, || seen(2, "")).await;
     scene.annotate("policy.olm.operatorframework.io/paused", "true");
-    wait::until("another row", STEP, || seen(3, "pause")).await;
+    wait::until("another row", SOON, || seen(3, "pause")).await;
     watching.kill().expect("it runs");
     watching.wait().expect("it ends");
     let told = told();
@@ -243,13 +242,13 @@ async fn refused_without_conversion(plane: &ControlPlane, mut dead: Value) {
             Err(_) => Ok(()),
         }
     };
-    wait::until("the conversion is asked", STEP, converted).await;
+    wait::until("the conversion is asked", SOON, converted).await;
     let refused = || async {
         let (code, _, errors) = plugin::answer(plane, &["crd", "migrate", name, "--yes"]);
         let named = errors.contains("kettles.migrate.example.com cannot be read in v1: ");
         if code == Some(1) && named { Ok(()) } else { Err(errors) }
     };
-    wait::until("it is refused", STEP, refused).await;
+    wait::until("it is refused", SOON, refused).await;
     dead["spec"]["conversion"] = json!({"strategy": "None"});
     apply(&dead);
     plane.kubectl(&["delete", "crd", name]);
@@ -287,7 +286,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
     apply(&crd([version("v1", false), version("v2", true)]));
     let stored = || crd_says(plane, "jsonpath={.status.storedVersions}");
     let both = |stored: &String| stored == r#"["v1","v2"]"#;
-    wait::value("both are stored", STEP, stored, both).await;
+    wait::value("both are stored", SOON, stored, both).await;
     plugin::answer(plane, &["crd", "migrate", name]).ends(2);
     let (_, errors) = plugin::answer(plane, &["crd", "migrate", name, "v1", "--yes"]).ends(1);
     assert!(errors.contains("stores v2, not v1"), "{errors}");
@@ -302,7 +301,7 @@ async fn a_crd_is_rid_of_a_stored_version_once_every_object_is_written() {
         let same = plane.requests().send(Method::PATCH, &last, Some(&json!({})));
         same.expect("it is written")["metadata"]["resourceVersion"].clone()
     };
-    wait::value("v2 is stored", STEP, written, |now| *now != *before).await;
+    wait::value("v2 is stored", SOON, written, |now| *now != *before).await;
     let untouched = revision_of(0);
     let mut first = Command::new(paths::built("kubectl-olm"))
         .args(["crd", "migrate", name, "--yes", "--kubeconfig"])

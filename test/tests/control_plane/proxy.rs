@@ -5,7 +5,6 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{WatchEvent, WatchParams};
 use olm_test::prelude::*;
 
-const SOON: Duration = Duration::from_mins(1);
 const SHORT: Duration = Duration::from_millis(300);
 
 struct Stage {

@@ -6,8 +6,6 @@ use olm_test::prelude::*;
 
 use crate::manifests::{Install, ready};
 
-const SOON: Duration = Duration::from_mins(1);
-
 /// A build of the controller, with its manifests.
 struct Build {
     install: Install,

@@ -7,7 +7,6 @@ use futures::future::join_all;
 use olm_test::prelude::*;
 use tokio::sync::RwLock;
 
-const SOON: Duration = Duration::from_mins(1);
 /// A replica answers for so long after its signal, less what a request takes (deploying.md 4.4).
 const LINGERS: Duration = Duration::from_secs(4);
 /// Rolling updates under load; `ROUNDS` says otherwise.

@@ -14,7 +14,6 @@ use olm_test::private::serve;
 use crate::credentials::{Registries, apply_secret, link};
 use crate::doctor::unpacked;
 
-const SOON: Duration = Duration::from_mins(1);
 const USER: &str = "robot";
 const NOT_HTTPS: &str = "is not https";
 /// What a token service grants.

@@ -9,7 +9,6 @@ const AUTHORITY: &str = "olm-serving-ca";
 const PUBLISHED: &str = "catalogd-ca";
 const REPLACED: &str = "ServingAuthorityReplaced";
 const SELF_SIGNED: &str = "--serving-certificates=self-signed";
-const SOON: Duration = Duration::from_mins(1);
 
 fn secrets(cluster: &Cluster) -> Api<Secret> {
     Api::namespaced(cluster.client.clone(), SYSTEM_NAMESPACE)

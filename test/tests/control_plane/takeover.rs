@@ -8,7 +8,6 @@ use olm_test::package::definition;
 use olm_test::prelude::*;
 use tokio::sync::{Barrier, Mutex};
 
-const STEP: Duration = Duration::from_mins(1);
 const KEYS: &str = "olm.operatorframework.io";
 
 /// A control plane whose controller goes, and returns, when all of so many extensions are ready for it.
@@ -261,11 +260,11 @@ pub(crate) fn ready_pod(scene: &Scene) -> Result<(), String> {
 async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts(stage: &Arc<Stage>) {
     let bundles = [Bundle::new("1.0.0"), Bundle::new("1.1.0")];
     let left = Left::helmed(stage, "helmed", &bundles, "deployed").await;
-    wait::done("the operator runs", STEP, || ready_pod(&left.scene)).await;
+    wait::done("the operator runs", SOON, || ready_pod(&left.scene)).await;
     let before = left.alive();
     left.stage.returns().await;
     left.extension.installed("1.0.0").await;
-    wait::until("the second revision holds it", STEP, || async {
+    wait::until("the second revision holds it", SOON, || async {
         let all = left.extension.revisions().await;
         let found: Vec<_> = all
             .iter()
@@ -314,7 +313,7 @@ async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
     let args = ["get", "configmap", "tier", "-n", &left.scene.name];
     let labels = plane.kubectl(&[&args[..], &["-o", "jsonpath={.metadata.labels}"]].concat());
     assert!(labels.contains("stays") && !labels.contains("old"), "{labels}");
-    wait::value("the releases go", STEP, || left.releases(), Vec::is_empty).await;
+    wait::value("the releases go", SOON, || left.releases(), Vec::is_empty).await;
     left.extension.delete().await;
 }
 
@@ -339,7 +338,7 @@ async fn a_release_goes_with_the_first_update_after_many_changes(stage: &Arc<Sta
     left.scene.gone("clusterobjectset", &left.scene.revision(1)).await;
     assert!(!left.releases().is_empty(), "upstream could go on with it");
     left.extension.moves_to("1.1.0").await;
-    wait::value("the release goes", STEP, || left.releases(), Vec::is_empty).await;
+    wait::value("the release goes", SOON, || left.releases(), Vec::is_empty).await;
     left.extension.delete().await;
 }
 
@@ -500,7 +499,7 @@ async fn what_nobody_controls_is_taken_over_on_request(stage: &Arc<Stage>) {
                 let status = format!("{status:?}");
                 if status.contains(&text) { Ok(()) } else { Err(status) }
             };
-            wait::until(&format!("collision of {text}"), STEP, revision).await;
+            wait::until(&format!("collision of {text}"), SOON, revision).await;
         }
     };
     collides("Object ServiceAccount.v1".to_owned()).await;

@@ -8,7 +8,6 @@ use olm_test::prelude::*;
 use crate::accounts::{Person, assert_refused, recorded};
 use crate::catalog::condition;
 
-const STEP: Duration = Duration::from_mins(1);
 const SETS: (&str, &str) = ("olm.operatorframework.io", "clusterobjectsets");
 const FINALIZERS: (&str, &str) = ("olm.operatorframework.io", "clusterextensions/finalizers");
 const POLICY: &str = "clusterobjectset-serviceaccount-use";
@@ -81,7 +80,7 @@ async fn states(extension: &Extension) -> Vec<(String, LifecycleState)> {
 async fn upgrades(extension: &Extension, number: i64) {
     extension.moves_to("1.1.0").await;
     let name = |number: i64| format!("{}-{number}", extension.name);
-    wait::until("the new revision has replaced the first", STEP, || async {
+    wait::until("the new revision has replaced the first", SOON, || async {
         let found = states(extension).await;
         let replaced = found.contains(&(name(1), LifecycleState::Archived))
             && found.contains(&(name(number), LifecycleState::Active));
@@ -117,7 +116,7 @@ async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
         owned_only,
     ] {
         // Other tests begin before the policies are in force.
-        wait::refused("it is refused", STEP, || tenant.asks(&claim), &refusal).await;
+        wait::refused("it is refused", SOON, || tenant.asks(&claim), &refusal).await;
     }
     let mut both = claiming(plain.clone(), &extension).await;
     both["metadata"]["labels"][label::OWNER_NAME] = json!("another");
@@ -139,7 +138,7 @@ pub(crate) async fn a_set_of_somebody_else_replaces_no_revision(cluster: Cluster
     for name in &names {
         let claim = claiming(set(name, 50, &tenant.name), &extension).await;
         let creates = || tenant.tries(&["create", "-f", "-"], &claim.to_string());
-        wait::done("nobody asks for a right", STEP, creates).await;
+        wait::done("nobody asks for a right", SOON, creates).await;
         succeeds(&scene, name).await;
     }
     // What was rolled out last archives those before it at once.
@@ -169,7 +168,7 @@ async fn a_name_that_is_taken_is_passed_over() {
     archived["spec"]["lifecycleState"] = json!("Archived");
     for squatted in [&archived, &set(&format!("{}-3", scene.name), 3, &tenant.name)] {
         let creates = || tenant.tries(&["create", "-f", "-"], &squatted.to_string());
-        wait::done("a set of his own", STEP, creates).await;
+        wait::done("a set of his own", SOON, creates).await;
     }
     succeeds(&scene, &format!("{}-3", scene.name)).await;
     upgrades(&extension, 4).await;

@@ -5,9 +5,6 @@ use olm_test::prelude::*;
 
 use crate::endpoints::metrics_are_for_those_who_may_read_them;
 
-/// Until another profile holds (deploying.md P38).
-const SOON: Duration = Duration::from_mins(1);
-
 /// Chooses a profile, as an administrator does.
 async fn choose(client: &kube::Client, profile: Value) {
     let kind = GroupVersionKind::gvk("config.openshift.io", "v1", "APIServer");

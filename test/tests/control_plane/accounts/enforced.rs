@@ -2,7 +2,7 @@
 
 use olm_test::prelude::*;
 
-use super::{Made, STEP, extension, object_set, recorded};
+use super::{Made, extension, object_set, recorded};
 use crate::names::what_has_a_long_name_already_is_changed_and_deleted;
 use crate::tenants::a_set_of_somebody_else_replaces_no_revision;
 
@@ -105,7 +105,7 @@ async fn without_the_policies_nothing_new_is_installed_and_what_is_there_is_kept
 async fn shows(cluster: &Cluster, name: &str, text: &str) {
     let path = "jsonpath={.status.conditions[?(@.type=='Progressing')].message}";
     let read = || cluster.plane.kubectl(&["get", "clusterobjectset", name, "-o", path]);
-    wait::value(text, STEP, read, |found| found.contains(text)).await;
+    wait::value(text, SOON, read, |found| found.contains(text)).await;
 }
 
 /// P50: with all flags open, only the controller's own service account is still refused.

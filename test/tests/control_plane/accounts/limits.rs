@@ -3,7 +3,7 @@
 use olm_test::prelude::*;
 use serde_json::Map;
 
-use super::{Made, Person, STEP, assert_refused, extension, object_set, recorded, refusal};
+use super::{Made, Person, assert_refused, extension, object_set, recorded, refusal};
 
 /// Size of annotations in bytes, below the limit of 256 KiB for keys and values together.
 const ANNOTATIONS: usize = 250_000;
@@ -73,7 +73,7 @@ async fn the_largest_revision_can_be_compared() {
     let tenant = Person::with_role("p47-set", "system:controller:generic-garbage-collector").await;
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     let merges = || tenant.merges("clusterobjectset", &made.name, &label);
-    wait::done("compared and found the same", STEP, merges).await;
+    wait::done("compared and found the same", SOON, merges).await;
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
     let archived = tenant.merges("clusterobjectset", &made.name, &archive);
     assert_refused(&archived, &refusal("p47-set"));
@@ -85,7 +85,7 @@ async fn findings(name: &str) -> Value {
     let read = || plane.json(&["get", "validatingadmissionpolicy", name, "-o", "json"]);
     let is_checked =
         |it: &Value| it["status"]["observedGeneration"] == it["metadata"]["generation"];
-    let policy = wait::value(&format!("{name} is checked"), STEP, read, is_checked).await;
+    let policy = wait::value(&format!("{name} is checked"), SOON, read, is_checked).await;
     policy["status"]["typeChecking"]["expressionWarnings"].clone()
 }
 
@@ -112,7 +112,7 @@ async fn the_expressions_fit_the_kinds() {
         "olm-name-length",
     ] {
         let attempt = std::sync::atomic::AtomicU32::new(0);
-        wait::until("what is wrong is found", STEP, || async {
+        wait::until("what is wrong is found", SOON, || async {
             let number = attempt.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let name = format!("p48-wrong-{number}-{policy}");
             copy(policy, &name, true);

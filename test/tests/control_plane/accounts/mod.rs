@@ -11,8 +11,6 @@ pub(crate) mod traffic;
 
 use olm_test::prelude::*;
 
-/// How long a grant, or a policy, may take to become effective.
-const STEP: Duration = Duration::from_mins(1);
 const INSTALLER: &str = "operator-controller-clusterextension-installer-role";
 
 /// A user with few rights.
@@ -88,12 +86,12 @@ impl Person {
 
     /// Waits until the user may not create the object, for lack of a right on its service account.
     async fn is_refused(&self, what: &str, object: Value) {
-        wait::refused(what, STEP, || self.asks(&object), &refusal(&self.name)).await;
+        wait::refused(what, SOON, || self.asks(&object), &refusal(&self.name)).await;
     }
 
     /// Waits until the user may create the object.
     pub(crate) async fn is_admitted(&self, what: &str, object: Value) {
-        wait::done(what, STEP, || self.asks(&object)).await;
+        wait::done(what, SOON, || self.asks(&object)).await;
     }
 }
 

@@ -57,7 +57,7 @@ async fn nobody_has_an_account_act_that_they_may_not_use() {
     tenant.grant("update", finalizers, Some(&made.name), None);
     let mark = json!({"metadata": {"annotations": {ORPHANED: "2026-01-01T00:00:00Z"}}});
     let merges = || tenant.merges(CE, &made.name, &mark);
-    wait::done("with the controller's right it is marked", super::STEP, merges).await;
+    wait::done("with the controller's right it is marked", SOON, merges).await;
 }
 
 // P44
@@ -174,12 +174,12 @@ async fn who_approves_and_who_uses_the_account_may_be_two() {
     // The API server takes up one policy after the other.
     let asks = || user.asks(&second);
     let what = "the policy on approvals is in force";
-    wait::refused(what, super::STEP, asks, "may not approve").await;
+    wait::refused(what, SOON, asks, "may not approve").await;
     let approve = json!({"metadata": {"annotations": {APPROVE: "1.0.0"}}});
     let denied = "may not approve versions of ClusterExtension \"p51\": grant verb \"approve\"";
     assert_refused(&user.merges(CE, &made.name, &approve), denied);
     let merges = || approver.merges(CE, &made.name, &approve);
-    wait::done("the approver may approve", super::STEP, merges).await;
+    wait::done("the approver may approve", SOON, merges).await;
     let other = json!({"spec": {"source": {"catalog": {"version": "1.0.0"}}}});
     assert_refused(&approver.merges(CE, &made.name, &other), &refusal("p51-approver"));
     let withdrawn = json!({"metadata": {"annotations": {APPROVE: null}}});

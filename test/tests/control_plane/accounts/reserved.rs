@@ -2,7 +2,7 @@
 
 use olm_test::prelude::*;
 
-use super::{Made, STEP, extension, object_set, recorded};
+use super::{Made, extension, object_set, recorded};
 use crate::catalog::condition;
 
 /// Waits until a revision shows that its service account is reserved.
@@ -13,7 +13,7 @@ pub(super) async fn refuses_revision(cluster: &Cluster, name: &str, text: &str) 
         ["status", "reason", "message"].map(|key| found[key].clone())
     };
     let is_refused = |found: &[Value; 3]| *found == ["False", "InvalidConfiguration", text];
-    wait::value(&format!("{name} is refused"), STEP, read, is_refused).await;
+    wait::value(&format!("{name} is refused"), SOON, read, is_refused).await;
 }
 
 // P50

@@ -89,11 +89,11 @@ async fn a_revision_changes_its_account_owner_or_life_with_the_right_only() {
     let finalizers = ("olm.operatorframework.io", "clusterextensions/finalizers");
     writer.grant("update", finalizers, Some("p46-ours"), None);
     let merges = || writer.merges(COS, &made.name, &record("olm.properties"));
-    wait::done("with the controller's right it is recorded", super::STEP, merges).await;
+    wait::done("with the controller's right it is recorded", SOON, merges).await;
     writer.grant("use", ACCOUNTS, Some("mine"), Some("default"));
     let archive = json!({"spec": {"lifecycleState": "Archived"}});
     let merges = || writer.merges(COS, &made.name, &archive);
-    wait::done("with the right it is archived", super::STEP, merges).await;
+    wait::done("with the right it is archived", SOON, merges).await;
     // It is none on an extension, also where a reference has the name and UID of that already.
     for (api_version, kind) in [
         ("olm.operatorframework.io/v1", "Theirs"),
@@ -131,5 +131,5 @@ async fn a_revision_of_another_account_takes_the_right_on_both() {
     );
     writer.grant("use", ACCOUNTS, Some("theirs"), Some("default"));
     let merges = || writer.merges(COS, &made.name, &archive);
-    wait::done("with both rights it is his own", super::STEP, merges).await;
+    wait::done("with both rights it is his own", SOON, merges).await;
 }

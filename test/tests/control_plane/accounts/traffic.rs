@@ -2,7 +2,7 @@
 
 use olm_test::prelude::*;
 
-use super::{Made, Person, STEP, object_set, recorded};
+use super::{Made, Person, object_set, recorded};
 
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
@@ -24,7 +24,7 @@ pub(crate) async fn the_controller_and_the_garbage_collector_were_admitted(scene
         (COLLECTOR, "patch", "clusterextensions", ""),
     ];
     // What ends an extension is seen by all before it is in the log.
-    wait::until("all of it is logged", STEP, || async {
+    wait::until("all of it is logged", SOON, || async {
         let mut requests = audit::mentioning(log, &scene.name);
         requests.retain(|request| request.code < 300 && request.acted_as.is_none());
         let missing = wanted.iter().find(|it| {

@@ -8,8 +8,8 @@ use olm_test::prelude::*;
 use olm_test::webhook::Webhook;
 
 use super::{
-    SOON, all_moved, apply, back, called, differs, moved, of_one_namespace, run, scene,
-    to_extensions, uid,
+    all_moved, apply, back, called, differs, moved, of_one_namespace, run, scene, to_extensions,
+    uid,
 };
 
 /// How long a run may take to where it is killed.

@@ -11,7 +11,7 @@ use olm_test::prelude::*;
 use olm_test::webhook::Webhook;
 use rcgen::{CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-use super::{Hooked, SOON, put};
+use super::{Hooked, put};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Least requests that are sent during the rotations.

@@ -3,7 +3,7 @@
 use olm_test::prelude::*;
 
 use super::foreign::a_ca_that_lost_its_owner_is_taken_over;
-use super::{Hooked, SOON, delete, put};
+use super::{Hooked, delete, put};
 
 impl Hooked {
     /// Waits until the server has another certificate than `old`, issued by the current CA, which

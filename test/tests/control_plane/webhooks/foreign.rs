@@ -7,7 +7,7 @@ use olm_test::prelude::*;
 use rcgen::KeyPair;
 
 use super::calls::{DAY, ca_params, valid};
-use super::{Hooked, SOON, delete};
+use super::{Hooked, delete};
 
 /// A CA that could be one of the controller's.
 fn authority() -> BTreeMap<String, ByteString> {

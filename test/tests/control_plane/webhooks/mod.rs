@@ -11,8 +11,6 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use olm_test::prelude::*;
 
-const SOON: Duration = Duration::from_mins(1);
-
 /// A package with one webhook, installed by a scene.
 struct Hooked {
     scene: Scene,

@@ -4,7 +4,7 @@ use olm_api::LifecycleState;
 use olm_test::package::definition;
 use olm_test::prelude::*;
 
-use super::{Hooked, SOON};
+use super::Hooked;
 
 const INJECT_SERVICE_CA: &str = "service.beta.openshift.io/inject-cabundle";
 const INJECT_CERT_MANAGER: &str = "cert-manager.io/inject-ca-from";

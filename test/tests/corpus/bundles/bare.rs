@@ -9,7 +9,7 @@ use olm_test::usage::Usage;
 
 use super::figures::preflights;
 use super::objects::Objects;
-use super::stage::{SETTLE, Stage};
+use super::stage::Stage;
 
 /// Memory is given back within this time.
 const REST: Duration = Duration::from_secs(20);
@@ -85,7 +85,7 @@ async fn gone(stage: &Stage, objects: &[Object]) -> bool {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(SETTLE, gone).await.is_ok()
+    tokio::time::timeout(SOON, gone).await.is_ok()
 }
 
 /// Applies everything, takes it away again, and returns how long it took until it was ready. Some
@@ -113,7 +113,7 @@ async fn apply(client: &Client, objects: &[Object]) -> Result<Duration, String> 
         let what = format!("{} is ready", phase.name);
         for object in applied {
             let api = live.existing(&object.identity()).await;
-            wait::until(&what, SETTLE, || async {
+            wait::until(&what, SOON, || async {
                 let found = api.get(object.name()).await.map_err(|it| it.to_string())?;
                 let found = serde_json::to_value(found).map_err(|it| it.to_string())?;
                 let found = Object::from_value(found).ok_or("not an object")?;

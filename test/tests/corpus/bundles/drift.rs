@@ -3,7 +3,7 @@
 use olm_core::object::Object;
 use olm_test::prelude::*;
 
-use super::stage::{SETTLE, Stage};
+use super::stage::Stage;
 
 /// Deletes a Deployment, removes the rules of a role, and waits until both are as before.
 pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &str) {
@@ -16,7 +16,7 @@ pub(crate) async fn is_repaired(stage: &Stage, extension: &Extension, version: &
     deployment.delete().await;
     role.patch(&json!({"rules": []})).await;
 
-    wait::until(&format!("{}: drift is repaired", stage.name), SETTLE, || async {
+    wait::until(&format!("{}: drift is repaired", stage.name), SOON, || async {
         let found = deployment.get().await.ok_or("no Deployment")?;
         if found.metadata.uid == before.metadata.uid {
             return Err("the Deployment is still the old one");

@@ -14,9 +14,6 @@ use tokio::sync::Mutex;
 use super::figures;
 use super::objects::Objects;
 
-/// How long the repair of drift, or a handover between revisions, may take.
-pub(crate) const SETTLE: Duration = Duration::from_mins(1);
-
 /// Versions of one package, with a catalog, a namespace and an extension that share a name, by
 /// default that of the package.
 pub(crate) struct Stage {
@@ -167,7 +164,7 @@ impl Stage {
         let extension = change.await;
         extension.installed(version).await;
         extension
-            .eventually("available", SETTLE, |extension| {
+            .eventually("available", SOON, |extension| {
                 extension::is(extension, "Available", "True", "ProbesSucceeded")
             })
             .await;
@@ -178,7 +175,7 @@ impl Stage {
     /// Waits until all `objects` exist and belong to revision `number`.
     pub(crate) async fn holds(&self, extension: &Extension, number: i64, objects: &[Object]) {
         let what = format!("revision {number} of {} owns its objects", self.name);
-        wait::until(&what, SETTLE, || async {
+        wait::until(&what, SOON, || async {
             let revisions = extension.revisions().await;
             let revision = revisions
                 .iter()
@@ -198,7 +195,7 @@ impl Stage {
         extension.delete().await;
         let left = self.objects.lock().await.left(objects).await;
         assert!(left.is_empty(), "{} left {left:#?}", self.name);
-        wait::until(&format!("no trace of {} is left", self.name), SETTLE, || async {
+        wait::until(&format!("no trace of {} is left", self.name), SOON, || async {
             let traces = self.traces().await;
             if traces.is_empty() { Ok(()) } else { Err(traces) }
         })

@@ -4,7 +4,7 @@ use olm_test::helm::{self, Release};
 use olm_test::prelude::*;
 use serde::Deserialize;
 
-use super::stage::{SETTLE, Stage};
+use super::stage::Stage;
 
 /// Bytes of a chunk that upstream writes.
 const CHUNK: usize = 1_040_384;
@@ -83,7 +83,7 @@ async fn would_change_nothing<'a>(
         })
         .collect();
     want.sort();
-    wait::until("nothing would change", SETTLE, || async {
+    wait::until("nothing would change", SOON, || async {
         let (_, text, errors) =
             plugin::answer(plane, &["migrate", "from-upstream", "--output", "json"]);
         let found: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{errors}"));
