@@ -246,8 +246,8 @@ profile: built ## Draw a flame graph of installs: target/profile/flame.svg; of r
 	@hack/profile.sh
 
 .PHONY: scale
-scale: built ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
-	EXTENSIONS=$(or $(EXTENSIONS),200) CATALOGS=$(or $(CATALOGS),10) REST_SECONDS=$(or $(REST_SECONDS),60) $(CONTROL_PLANE) --include-ignored --nocapture scale
+scale: ## Measure many extensions: installed, at rest, and when the controller is killed (EXTENSIONS=200, CATALOGS=10, REST_SECONDS=60)
+	CATALOGS=$(or $(CATALOGS),10) $(MAKE) silence EXTENSIONS=$(or $(EXTENSIONS),200) SILENCE_SECONDS=$(or $(REST_SECONDS),60)
 
 .PHONY: test-deadlines
 test-deadlines: built ## Run the tests that wait for the deadline of a rollout (two minutes)
@@ -262,10 +262,6 @@ test-classic: built ## Test the migration of operators from a running OLM Classi
 # The resource requests of config/manager must cover the printed values.
 measure-pod: image-root ## Measure the program of the image: empty, installing EXTENSIONS=20, at rest for SILENCE_SECONDS=300
 	OLM_IMAGE_ROOT="$(IMAGE_ROOT)" EXTENSIONS=$(or $(EXTENSIONS),20) $(MAKE) silence
-
-.PHONY: silence-corpus
-silence-corpus: built ## Measure the controller with the real catalog of OLM_SHARED
-	$(CARGO) test --locked --workspace --test corpus -- --ignored --nocapture silence
 
 .PHONY: bench
 bench: prerequisites ## Measure resolution, rendering and ingest, with real data if OLM_SHARED has it

@@ -4,34 +4,31 @@
 //! It allows an object whose `data.verdict` is `yes`, serves any API version without resources, and
 //! closes every connection, so that each call uses the current certificate.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Bytes;
+use axum::http::header::CONNECTION;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router};
+use axum_server::tls_rustls::{RustlsConfig, bind_rustls};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
+use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 /// How often the Secret is read; kubelet updates the files in pods in the same way, but slower.
 const FOLLOW: Duration = Duration::from_millis(100);
-/// Longest time that a client may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A certificate as PEM, and what is served with it.
-type Current = (String, Arc<ServerConfig>);
-type Config = Arc<Mutex<Option<Current>>>;
 
 /// The server; it stops when it is dropped.
 pub struct Webhook {
-    address: SocketAddr,
-    config: Config,
-    ended: Arc<AtomicBool>,
-    follower: tokio::task::JoinHandle<()>,
+    /// The certificate that it presents, as PEM.
+    presented: Arc<Mutex<String>>,
+    serving: tokio::task::JoinHandle<()>,
 }
 
 impl Webhook {
@@ -43,59 +40,54 @@ impl Webhook {
         name: String,
         behind: Duration,
     ) -> Self {
-        let listener = TcpListener::bind(address).expect("the address of a Service is loopback");
-        let ended = Arc::new(AtomicBool::new(false));
-        let config = Config::default();
-        let follower = tokio::spawn({
-            let config = Arc::clone(&config);
-            async move {
+        let presented = Arc::<Mutex<String>>::default();
+        let present = {
+            let presented = Arc::clone(&presented);
+            move |pem| *presented.lock().unwrap_or_else(PoisonError::into_inner) = pem
+        };
+        let serving = tokio::spawn(async move {
+            // A pod keeps the files of a deleted Secret.
+            let read = async || loop {
+                if let Some(found) = secrets.get(&name).await.ok().as_ref().and_then(server_config)
+                {
+                    return found;
+                }
+                tokio::time::sleep(FOLLOW).await;
+            };
+            let (pem, first) = read().await;
+            let config = RustlsConfig::from_config(first);
+            present(pem);
+            let routes = Router::new().fallback(answer).into_make_service();
+            let server = bind_rustls(address, config.clone()).serve(routes);
+            let follower = async {
                 loop {
-                    // A pod keeps the files of a deleted Secret.
-                    if let Ok(secret) = secrets.get(&name).await
-                        && let Some(new) = server_config(&secret)
-                    {
-                        let has_one =
-                            config.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-                        tokio::time::sleep(if has_one { behind } else { Duration::ZERO }).await;
-                        *config.lock().unwrap_or_else(PoisonError::into_inner) = Some(new);
-                    }
-                    tokio::time::sleep(FOLLOW).await;
+                    let (pem, new) = read().await;
+                    tokio::time::sleep(behind.max(FOLLOW)).await;
+                    config.reload_from_config(new);
+                    present(pem);
                 }
+            };
+            tokio::select! {
+                served = server => served.expect("the address of a Service is loopback"),
+                () = follower => {}
             }
         });
-        let (ending, serving) = (Arc::clone(&ended), Arc::clone(&config));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if ending.load(Ordering::SeqCst) {
-                    return;
-                }
-                let current = serving.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                if let (Ok(stream), Some((_, current))) = (stream, current) {
-                    // A client that closes the connection is not a failure of the server.
-                    std::thread::spawn(move || drop(answer(stream, current)));
-                }
-            }
-        });
-        Self { address, config, ended, follower }
+        Self { presented, serving }
     }
 
     /// Says whether it presents this certificate.
     pub fn presents(&self, certificate: &str) -> bool {
-        let current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        current.as_ref().is_some_and(|(pem, _)| pem == certificate)
+        *self.presented.lock().unwrap_or_else(PoisonError::into_inner) == certificate
     }
 }
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
-        self.follower.abort();
-        // Wakes up the listener.
-        let _ = TcpStream::connect(self.address);
+        self.serving.abort();
     }
 }
 
-fn server_config(secret: &Secret) -> Option<Current> {
+fn server_config(secret: &Secret) -> Option<(String, Arc<ServerConfig>)> {
     let data = secret.data.as_ref()?;
     let pem = &data.get("tls.crt")?.0;
     let chain = CertificateDer::from_pem_slice(pem).ok()?;
@@ -110,28 +102,17 @@ fn server_config(secret: &Secret) -> Option<Current> {
     Some((String::from_utf8_lossy(pem).into_owned(), Arc::new(config)))
 }
 
-fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let connection = ServerConnection::new(config).map_err(std::io::Error::other)?;
-    let mut reader = BufReader::new(StreamOwned::new(connection, stream));
-    let (target, body) = read_request(&mut reader)?;
+async fn answer(asked: Uri, body: Bytes) -> Response {
     let found = if body.is_empty() {
-        discovered(&target)
+        discovered(asked.path())
     } else {
-        Some(reviewed(&serde_json::from_slice(&body).map_err(std::io::Error::other)?))
+        serde_json::from_slice(&body).ok().map(|review| reviewed(&review))
     };
-    let status = if found.is_some() { "200 OK" } else { "404 Not Found" };
-    let body = found.unwrap_or_default().to_string();
-    let mut stream = reader.into_inner();
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         connection: close\r\n\r\n{body}",
-        body.len()
-    )?;
-    stream.conn.send_close_notify();
-    stream.flush()
+    let close = [(CONNECTION, "close")];
+    match found {
+        Some(found) => (close, Json(found)).into_response(),
+        None => (StatusCode::NOT_FOUND, close).into_response(),
+    }
 }
 
 fn reviewed(review: &Value) -> Value {
@@ -144,33 +125,8 @@ fn reviewed(review: &Value) -> Value {
 }
 
 /// Returns the resources of an API version: none.
-fn discovered(target: &str) -> Option<Value> {
-    let path = target.split('?').next()?;
+fn discovered(path: &str) -> Option<Value> {
     let version = path.strip_prefix("/apis/")?;
     Some(json!({"apiVersion": "v1", "kind": "APIResourceList", "groupVersion": version,
         "resources": []}))
-}
-
-/// Reads what is asked for, and the body.
-fn read_request(
-    reader: &mut BufReader<StreamOwned<ServerConnection, TcpStream>>,
-) -> std::io::Result<(String, Vec<u8>)> {
-    let mut asked = String::new();
-    reader.read_line(&mut asked)?;
-    let target = asked.split_whitespace().nth(1).unwrap_or_default().to_owned();
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let line = line.trim_end().to_ascii_lowercase();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().map_err(std::io::Error::other)?;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    Ok((target, body))
 }

@@ -59,7 +59,6 @@ mod render;
 mod replicas;
 mod rights;
 mod rollback;
-mod scale;
 mod secrecy;
 mod serving;
 mod silence;

@@ -7,7 +7,6 @@ mod crds;
 mod foreign;
 mod rbac;
 mod render;
-mod silence;
 mod vectors;
 
 use std::fs::File;
