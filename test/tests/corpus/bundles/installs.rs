@@ -163,9 +163,9 @@ async fn gitlab_operator_kubernetes_once_had_nothing_to_install() {
 // is not met here, and the check is skipped as by an administrator who takes the risk.
 #[tokio::test(flavor = "multi_thread")]
 async fn rabbitmq_messaging_topology_operator() {
-    let needs = "unmet constraints: requires package \"rabbitmq-cluster-operator\" in version range \
-                 \">2.0.0\" (no installed ClusterExtension provides it); requires API \
-                 \"rabbitmq.com/v1beta1, Kind=RabbitmqCluster\" (not served by the cluster)";
+    let needs = "unmet constraints: requires API \"rabbitmq.com/v1beta1, Kind=RabbitmqCluster\" (not \
+                 served by the cluster); requires package \"rabbitmq-cluster-operator\" in version range \
+                 \">2.0.0\" (no installed ClusterExtension provides it)";
     installs_when_forced("rabbitmq-messaging-topology-operator", "1.19.3", needs).await;
 }
 
