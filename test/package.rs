@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::paths;
+
 /// Files of an image: path to bytes.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
@@ -164,20 +166,7 @@ impl Package {
     /// Returns the definition of a webhook that is called for new `ConfigMap`s with the label
     /// `asks: <name of the package>`.
     pub fn validating_webhook(&self) -> Value {
-        json!({
-            "type": "ValidatingAdmissionWebhook",
-            "generateName": format!("{}.example.com", self.name()),
-            "deploymentName": self.deployment(),
-            "containerPort": WEBHOOK_PORT,
-            "webhookPath": "/validate",
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "timeoutSeconds": 30,
-            "admissionReviewVersions": ["v1"],
-            "objectSelector": {"matchLabels": {"asks": self.name()}},
-            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
-                "resources": ["configmaps"]}],
-        })
+        self.written("webhook", &[])
     }
 
     /// Returns the definition of an API service at the port of its webhooks.
@@ -194,13 +183,7 @@ impl Package {
         let mut put = |path: &str, value: &Value| {
             files.insert(path.to_owned(), value.to_string().into_bytes());
         };
-        put(
-            "metadata/annotations.yaml",
-            &json!({"annotations": {
-                "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
-                "operators.operatorframework.io.bundle.package.v1": self.name(),
-            }}),
-        );
+        put("metadata/annotations.yaml", &self.written("annotations", &[]));
         if !bundle.properties.is_empty() {
             let properties = bundle.properties.iter();
             let properties =
@@ -241,61 +224,36 @@ impl Package {
         format!("{}.example.com", self.suffix)
     }
 
+    /// Returns what `package.yaml` has under a key.
+    fn written(&self, key: &str, with: &[(&str, &str)]) -> Value {
+        let (name, group, deployment) = (self.name(), self.group(), self.deployment());
+        let own: [(&str, &str); 3] =
+            [("name", &name), ("group", &group), ("deployment", &deployment)];
+        paths::fixture("test/package.yaml", key, &[&own[..], with].concat())
+    }
+
     fn csv(&self, bundle: &Bundle) -> Value {
-        let name = self.deployment();
-        let deployments: Vec<_> =
-            (0..bundle.deployments).map(|index| self.deployment_spec(bundle, index)).collect();
-        let (modes, permissions) = if bundle.one_namespace {
-            let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
-            (
-                vec!["OwnNamespace", "SingleNamespace"],
-                json!([{"serviceAccountName": name, "rules": rules}]),
-            )
-        } else {
-            (vec!["AllNamespaces"], json!([]))
-        };
-        let modes: Vec<_> =
-            modes.into_iter().map(|mode| json!({"type": mode, "supported": true})).collect();
-        json!({
-            "apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
-            "metadata": {"name": self.bundle_name(&bundle.version)},
-            "spec": {
-                "version": bundle.version,
-                "installModes": modes,
-                "customresourcedefinitions": {"owned": [
-                    {"name": self.crd(), "kind": "Buoy", "version": "v1"},
-                ]},
-                "install": {"strategy": "deployment", "spec": {
-                    "permissions": permissions,
-                    "clusterPermissions": [{"serviceAccountName": name, "rules": [{
-                        "apiGroups": [self.group()],
-                        "resources": ["buoys"], "verbs": ["get", "list", "watch"],
-                    }]}],
-                    "deployments": deployments,
-                }},
-                "webhookdefinitions": bundle.webhooks,
-                "apiservicedefinitions": {"owned": bundle.api_services},
-            },
-        })
+        let name = self.bundle_name(&bundle.version);
+        let mut csv = self.written("csv", &[("bundle", &name), ("version", &bundle.version)]);
+        let spec = &mut csv["spec"];
+        if bundle.one_namespace {
+            let mut other = self.written("one namespace", &[]);
+            spec["installModes"] = other["installModes"].take();
+            spec["install"]["spec"]["permissions"] = other["permissions"].take();
+        }
+        let deployments = (0..bundle.deployments).map(|index| self.deployment_spec(bundle, index));
+        spec["install"]["spec"]["deployments"] = deployments.collect();
+        spec["webhookdefinitions"] = json!(bundle.webhooks);
+        spec["apiservicedefinitions"]["owned"] = json!(bundle.api_services);
+        csv
     }
 
     fn deployment_spec(&self, bundle: &Bundle, index: usize) -> Value {
-        let (name, image) = match index {
+        let (app, image) = match index {
             0 => (self.deployment(), bundle.image.as_str()),
             _ => (format!("{}-{}", self.deployment(), index + 1), IMAGE),
         };
-        let labels = json!({"app": name});
-        let mut deployment = json!({"name": name, "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "serviceAccountName": self.deployment(),
-                    "containers": [{"name": "manager", "image": image}],
-                },
-            },
-        }});
+        let mut deployment = self.written("deployment", &[("app", &app), ("image", image)]);
         if let Some(seconds) = bundle.progress_deadline {
             deployment["spec"]["progressDeadlineSeconds"] = json!(seconds);
         }
@@ -370,20 +328,13 @@ impl Package {
 /// Returns a CRD of a kind, whose plural has one more letter, with one version that takes any object.
 pub fn definition(kind: &str, group: &str) -> Value {
     let singular = kind.to_lowercase();
-    let plural = format!("{singular}s");
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "listKind": format!("{kind}List"), "plural": plural,
-                "singular": singular},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            }}],
-        },
-    })
+    let with: [(&str, &str); 4] = [
+        ("kind", kind),
+        ("group", group),
+        ("singular", &singular),
+        ("plural", &format!("{singular}s")),
+    ];
+    paths::fixture("test/package.yaml", "crd", &with)
 }
 
 /// Returns entries in which each version replaces the one before it.

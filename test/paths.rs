@@ -75,6 +75,12 @@ pub fn filled(text: &str, with: &[(&str, &str)]) -> String {
     with.iter().fold(text.to_owned(), fill)
 }
 
+/// Reads what a YAML file of the checkout has under a key, with what its placeholders stand for.
+pub fn fixture<T: DeserializeOwned>(file: &str, key: &str, with: &[(&str, &str)]) -> T {
+    let text = filled(&yaml(file)[key].to_string(), with);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}, {key}: {error}"))
+}
+
 /// Returns the path of a program in the profile folder of the running test.
 pub fn built(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");

@@ -21,8 +21,7 @@ fn create(plane: &ControlPlane, objects: &[Value]) {
 
 /// Returns what `moving.yaml` has under a key, with what its placeholders stand for.
 fn written<T: DeserializeOwned>(key: &str, with: &[(&str, &str)]) -> T {
-    let text = paths::yaml("test/tests/control_plane/moving.yaml")[key].to_string();
-    serde_json::from_str(&paths::filled(&text, with)).expect("it is of that type")
+    paths::fixture("test/tests/control_plane/moving.yaml", key, with)
 }
 
 /// What upstream's manifests hold that matters to whoever takes over, its two Deployments first.
