@@ -46,12 +46,16 @@ pub fn below(folder: &Path, prefix: &str) -> Files {
 
 /// Returns the folder of each shared bundle, with its `<package>/<version>`.
 pub fn shared() -> Vec<(String, PathBuf)> {
-    let root = paths::shared_data().join("bundles");
+    inside(&paths::shared_data().join("bundles"))
+}
+
+/// The same of the bundles in a folder.
+pub fn inside(root: &Path) -> Vec<(String, PathBuf)> {
     let folders = |folder: &Path| {
         let paths = paths::inside(folder).into_iter();
         paths.filter(|path| path.is_dir()).collect::<Vec<_>>()
     };
-    let all: Vec<_> = folders(&root).iter().flat_map(|package| folders(package)).collect();
-    let name = |path: &Path| path.strip_prefix(&root).expect("below it").display().to_string();
+    let all: Vec<_> = folders(root).iter().flat_map(|package| folders(package)).collect();
+    let name = |path: &Path| path.strip_prefix(root).expect("below it").display().to_string();
     all.into_iter().map(|path| (name(&path), path)).collect()
 }

@@ -15,14 +15,19 @@ pub fn repository() -> PathBuf {
 /// Returns the folder of shared test data: `$OLM_SHARED`, by default `../shared` beside the
 /// checkout; a relative path counts from the checkout.
 pub fn shared_data() -> PathBuf {
-    let named = std::env::var_os("OLM_SHARED").unwrap_or_else(|| "../shared".into());
-    let folder = repository().join(named);
+    let folder = shared_data_or(PathBuf::new());
     assert!(
         folder.is_dir(),
-        "no test data in {}: set OLM_SHARED to the folder that holds vectors and bundles",
-        folder.display()
+        "no test data: set OLM_SHARED to the folder that holds vectors and bundles"
     );
     folder
+}
+
+/// The same, or another folder where that is not there.
+pub fn shared_data_or(other: PathBuf) -> PathBuf {
+    let named = std::env::var_os("OLM_SHARED").unwrap_or_else(|| "../shared".into());
+    let folder = repository().join(named);
+    if folder.is_dir() { folder } else { other }
 }
 
 /// Returns what is in a folder, by name.

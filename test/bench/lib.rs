@@ -1,6 +1,5 @@
-//! Data of any size generated from numbers only, for benchmarks, and the tables they print.
+//! A catalog of any size generated from numbers only, for benchmarks, and the tables they print.
 
-pub mod bundle;
 pub mod catalog;
 pub mod table;
 

@@ -1,23 +1,20 @@
-//! Bundle files to objects, for every real bundle of the shared data, or for a generated one where
+//! Bundle files to objects, for every real bundle of the shared data, or for those of the demo where
 //! that is absent; and how fast YAML is read.
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs, io};
 
 use criterion::{Criterion, Throughput};
-use olm_bench::bundle::{self, LARGE};
 use olm_bench::table::{self, Table, median};
 use olm_core::bundle::{Bundle, Files};
 use olm_core::config::Features;
 use olm_core::render::{CertificateSource, RolePlacement, Settings, render_configured};
 use olm_core::yaml;
+use olm_test::{bundles, paths};
 
 const HALF: Duration = Duration::from_millis(5);
 const LARGEST: Duration = Duration::from_millis(60);
 const GROUP: &str = "render";
-const GENERATED: &str = "generated";
 
 /// Loads and renders a bundle; for one that is refused, until the refusal.
 fn render(files: &Files) -> usize {
@@ -32,41 +29,12 @@ fn render(files: &Files) -> usize {
     render_configured(&bundle, &settings).map_or(0, |rendered| rendered.objects.len())
 }
 
-/// Returns the bundles of the shared data by name and version.
-fn real_bundles() -> io::Result<Vec<(String, Files)>> {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let named = env::var_os("OLM_SHARED").unwrap_or_else(|| "../shared".into());
-    let mut found = Vec::new();
-    for package in folders(&checkout.join(named).join("bundles"))? {
-        for version in folders(&package)? {
-            let mut files = Files::new();
-            for part in folders(&version)? {
-                for file in fs::read_dir(&part)? {
-                    let path = file?.path();
-                    let name = [last(&part), last(&path)].join("/");
-                    files.insert(name, fs::read(&path)?);
-                }
-            }
-            found.push((format!("{} {}", last(&package), last(&version)), files));
-        }
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
-}
-
-fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            found.push(entry.path());
-        }
-    }
-    Ok(found)
-}
-
-fn last(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+/// Returns the bundles by name and version.
+fn all_bundles() -> Vec<(String, Files)> {
+    let demo = paths::repository().join("hack/demo");
+    let folders = bundles::inside(&paths::shared_data_or(demo).join("bundles"));
+    let read = |folder| bundles::read_files(folder).expect("a bundle");
+    folders.iter().map(|(name, folder)| (name.clone(), read(folder))).collect()
 }
 
 fn bytes(files: &Files) -> u64 {
@@ -139,10 +107,7 @@ fn main() {
         .measurement_time(Duration::from_secs(1))
         .sample_size(10)
         .configure_from_args();
-    let bundles = real_bundles().unwrap_or_else(|error| {
-        println!("no real bundles: {error}; a generated one takes their place");
-        vec![(GENERATED.to_owned(), bundle::files(LARGE))]
-    });
+    let bundles = all_bundles();
     measure(&mut criterion, &bundles);
     let yaml_bytes = measure_yaml(&mut criterion, &bundles);
     criterion.final_summary();

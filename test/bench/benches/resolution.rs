@@ -2,12 +2,11 @@
 //! and the real one in the shared data, if it exists.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs, io};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use olm_api::CatalogFilter;
@@ -17,6 +16,7 @@ use olm_core::catalog::Content;
 use olm_core::catalog::read::{self, Meta};
 use olm_core::explain::explain;
 use olm_core::resolve::{Catalog, Environment, Installed, Options, Request, resolve};
+use olm_test::{bundles, paths};
 
 const WARM: Duration = Duration::from_millis(1);
 const FIRST: Duration = Duration::from_millis(10);
@@ -148,22 +148,10 @@ fn generated(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Returns the folder of the real catalog, `$OLM_SHARED/catalogs/v4.19`, by default beside the
-/// checkout.
-fn real_catalog() -> PathBuf {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let named = env::var_os("OLM_SHARED").unwrap_or_else(|| "../shared".into());
-    checkout.join(named).join("catalogs/v4.19")
-}
-
-fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
+fn real(criterion: &mut Criterion, folder: &Path) {
     let mut largest: (usize, String, Vec<Meta>) = Default::default();
-    for package in fs::read_dir(folder)? {
-        let mut files = Vec::new();
-        for file in fs::read_dir(package?.path())? {
-            let path = file?.path();
-            files.push((path.display().to_string(), fs::read(&path)?));
-        }
+    for package in paths::inside(folder) {
+        let files = bundles::below(&package, "");
         let files = files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
         let metas = read::read_catalog(files).expect("the catalog can be read");
         let bundles = metas.iter().filter(|meta| meta.schema == "olm.bundle").count();
@@ -177,7 +165,6 @@ fn real(criterion: &mut Criterion, folder: &Path) -> io::Result<()> {
     let mut group = criterion.benchmark_group("real");
     measure(&mut group, &Sample::new("real", &package, blobs));
     group.finish();
-    Ok(())
 }
 
 fn main() {
@@ -189,9 +176,11 @@ fn main() {
         .sample_size(20)
         .configure_from_args();
     generated(&mut criterion);
-    let folder = real_catalog();
-    if let Err(error) = real(&mut criterion, &folder) {
-        println!("{}: {error}; the real catalog is skipped", folder.display());
+    let folder = paths::shared_data_or(PathBuf::new()).join("catalogs/v4.19");
+    if folder.is_dir() {
+        real(&mut criterion, &folder);
+    } else {
+        println!("the real catalog is not there, and skipped");
     }
     criterion.final_summary();
 
