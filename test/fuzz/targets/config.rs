@@ -11,6 +11,9 @@ use olm_fuzz::{files, render};
 
 const MODES: [&str; 4] = ["AllNamespaces", "OwnNamespace", "SingleNamespace", "MultiNamespace"];
 
+/// A bundle, without its install modes.
+const BUNDLE: &str = include_str!("config.bundle");
+
 /// A bundle for every non-empty set of install modes.
 static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {
     let sets = 1..1 << MODES.len();
@@ -21,43 +24,10 @@ static BUNDLES: LazyLock<Vec<Bundle>> = LazyLock::new(|| {
             .filter(|(bit, _)| set & (1 << bit) != 0)
             .map(|(_, mode)| format!("  - {{type: {mode}, supported: true}}\n"))
             .collect();
-        Bundle::from_files(&files(bundle(&modes).as_bytes())).expect("it is a bundle")
+        Bundle::from_files(&files(BUNDLE.replace("MODES\n", &modes).as_bytes())).expect("it is a bundle")
     })
     .collect()
 });
-
-fn bundle(modes: &str) -> String {
-    format!(
-        r#"=== metadata/annotations.yaml
-annotations: {{operators.operatorframework.io.bundle.package.v1: fuzz}}
-=== manifests/csv.yaml
-apiVersion: operators.coreos.com/v1alpha1
-kind: ClusterServiceVersion
-metadata: {{name: fuzz.v1.0.0}}
-spec:
-  version: 1.0.0
-  installModes:
-{modes}
-  install:
-    strategy: deployment
-    spec:
-      permissions: [{{serviceAccountName: fuzz, rules: [{{apiGroups: [""], resources: [pods], verbs: [get]}}]}}]
-      deployments:
-      - name: fuzz
-        spec:
-          selector: {{matchLabels: {{app: fuzz}}}}
-          template:
-            metadata: {{labels: {{app: fuzz}}}}
-            spec:
-              serviceAccountName: fuzz
-              volumes: [{{name: a, emptyDir: {{}}}}]
-              initContainers: [{{name: init, image: i}}]
-              containers:
-              - {{name: one, image: i, env: [{{name: A, value: b}}], volumeMounts: [{{name: a, mountPath: /a}}]}}
-              - {{name: two, image: i, resources: {{limits: {{cpu: 1}}}}}}
-"#
-    )
-}
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);

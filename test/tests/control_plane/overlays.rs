@@ -20,7 +20,7 @@ struct Container {
     volumes: Vec<Value>,
 }
 
-pub(crate) fn render(overlay: &str) -> Vec<Value> {
+fn render(overlay: &str) -> Vec<Value> {
     render_folder(&paths::repository().join("config").join(overlay))
 }
 
@@ -29,7 +29,7 @@ fn render_folder(folder: &Path) -> Vec<Value> {
 }
 
 /// Renders a kustomization beside a checkout.
-pub(crate) fn render_text(text: &str) -> Vec<Value> {
+fn render_text(text: &str) -> Vec<Value> {
     let folder = tempfile::tempdir_in(paths::repository().join("target")).expect("a folder");
     std::fs::write(folder.path().join("kustomization.yaml"), text).expect("it is written");
     render_folder(folder.path())
@@ -106,6 +106,13 @@ impl Container {
         let account = of("ServiceAccount").any(|it| name_and_place(it, &self.account));
         assert!(account, "{place}: {}", self.account);
         assert_eq!(self.granted(objects), self.needed(), "{place}");
+        if let Some(default) = &self.args.default_service_account {
+            let (name, namespace) = (default.name.as_str(), default.namespace.as_str());
+            let is = |it: &Value| {
+                it["metadata"]["name"] == name && it["metadata"]["namespace"] == namespace
+            };
+            assert!(of("ServiceAccount").any(is), "{place}: the default account is not made");
+        }
 
         // What is mounted is there, is made by the program, or is filled in by OpenShift.
         let given = |volume: &Value| {
@@ -196,6 +203,51 @@ fn the_default_overlay_is_one_process_with_accounts_of_its_own() {
     assert_eq!(all.args.certificates(), WebhookCertificates::Auto);
     assert_eq!(all.args.named_service_account, NamedServiceAccount::Use);
     assert_eq!(all.args.default_service_account, None);
+}
+
+/// Returns the names of the policies that are bound to deny, sorted.
+fn bound(objects: &[Value]) -> Vec<&str> {
+    let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    let mut names: Vec<&str> = of("ValidatingAdmissionPolicy")
+        .filter(|policy| policy["spec"]["failurePolicy"] == "Fail")
+        .filter_map(|policy| policy["metadata"]["name"].as_str())
+        .filter(|name| {
+            of("ValidatingAdmissionPolicyBinding").any(|binding| {
+                binding["spec"]["policyName"] == *name
+                    && binding["spec"]["validationActions"][0] == "Deny"
+            })
+        })
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+// deploying.md 6.1, 6.2, 6.3
+#[test]
+fn every_overlay_but_upstreams_asks_who_names_an_account() {
+    let with_default = "resources: [../../config/default]\n\
+                        components: [../../config/components/default-account]\n";
+    let usual = "clusterextension-approve clusterextension-serviceaccount-use \
+                 clusterobjectset-serviceaccount-use olm-crd-deletion olm-name-length";
+    for (overlay, objects, policies, flag) in [
+        ("default", render("default"), usual, "--account-policy=require"),
+        ("openshift", render("openshift"), usual, "--account-policy=require"),
+        ("upstream-compatible", render("upstream-compatible"), "", "--account-policy=off"),
+        (
+            "default-account",
+            render_text(with_default),
+            "clusterextension-approve clusterextension-default-account \
+             clusterextension-serviceaccount-use clusterobjectset-serviceaccount-use olm-crd-deletion \
+             olm-name-length",
+            "--default-service-account=olmv1-system/olm-default-installer",
+        ),
+    ] {
+        assert_eq!(bound(&objects).join(" "), policies, "{overlay}");
+        let containers = containers_of(overlay, &objects);
+        let extensions = containers.iter().find(|it| it.runs(Component::Extensions));
+        let args = extensions.expect("it runs somewhere").spec["args"].as_array();
+        assert!(args.is_some_and(|args| args.contains(&json!(flag))), "{overlay}");
+    }
 }
 
 // deploying.md P9
@@ -363,12 +415,5 @@ fn the_upstream_compatible_overlay_behaves_as_upstream() {
     let args = &extensions.args;
     assert_eq!(args.certificates(), WebhookCertificates::CertManager);
     assert_eq!(args.named_service_account, NamedServiceAccount::Ignore);
-    let default = args.default_service_account.as_ref().expect("upstream has one account");
-    let objects = render("upstream-compatible");
-    let exists = objects.iter().any(|object| {
-        object["kind"] == "ServiceAccount"
-            && object["metadata"]["name"] == default.name.as_str()
-            && object["metadata"]["namespace"] == default.namespace.as_str()
-    });
-    assert!(exists, "the default account is not made");
+    assert!(args.default_service_account.is_some(), "upstream has one account");
 }

@@ -3,7 +3,6 @@
 
 mod enforced;
 mod limits;
-mod overlays;
 mod people;
 mod reserved;
 mod sets;
