@@ -109,11 +109,9 @@ async fn an_install_over_a_wider_crd_is_refused_until_the_crd_changes() {
     refused(&scene, &extension, "1.0.0", "maximum decreased : 10 -> 5").await;
     assert!(extension.revisions().await.is_empty());
     plane.kubectl(&["delete", "customresourcedefinition", &crd(suffix)]);
-    wait::until("the change is noticed", SOON, || async {
-        let made = extension.revisions().await;
-        if made.is_empty() { Err(made) } else { Ok(()) }
-    })
-    .await;
+    // The delay of attempts grows to minutes.
+    let made = || scene.get("clusterobjectset", &scene.revision(1));
+    wait::value("the change is noticed", SOON, made, Option::is_some).await;
     extension.installed("1.0.0").await;
     extension.delete().await;
 }

@@ -8,6 +8,8 @@ use olm_test::package::definition;
 use olm_test::prelude::*;
 use tokio::sync::{Barrier, Mutex};
 
+use crate::data::archived;
+
 const KEYS: &str = "olm.operatorframework.io";
 
 /// A control plane whose controller goes, and returns, when all of so many extensions are ready for it.
@@ -264,16 +266,8 @@ async fn what_helm_installed_becomes_the_first_revision_and_nothing_restarts(sta
     let before = left.alive();
     left.stage.returns().await;
     left.extension.installed("1.0.0").await;
-    wait::until("the second revision holds it", SOON, || async {
-        let all = left.extension.revisions().await;
-        let found: Vec<_> = all
-            .iter()
-            .map(|set| (set.spec.revision, format!("{:?}", set.spec.lifecycle_state)))
-            .collect();
-        let want = [(1, "Archived".to_owned()), (2, "Active".to_owned())];
-        if found == want { Ok(()) } else { Err(found) }
-    })
-    .await;
+    archived(&left.scene, 1).await;
+    assert_eq!(left.extension.revisions().await.len(), 2);
     assert!(left.is_migrated().await);
     let status = left.extension.revisions().await.remove(0).status.expect("a status");
     let succeeded = status.conditions.iter().find(|found| found.type_ == "Succeeded");
@@ -490,24 +484,13 @@ async fn what_nobody_controls_is_taken_over_on_request(stage: &Arc<Stage>) {
     controlled_by(&json!([{"apiVersion": "v1", "kind": "ServiceAccount", "name": "installer",
         "uid": installer["metadata"]["uid"], "controller": true}]));
     left.stage.returns().await;
-    let collides = |text: String| {
-        let extension = &left.extension;
-        async move {
-            let revision = || async {
-                let revisions = extension.revisions().await;
-                let status = revisions.first().and_then(|set| set.status.clone());
-                let status = format!("{status:?}");
-                if status.contains(&text) { Ok(()) } else { Err(status) }
-            };
-            wait::until(&format!("collision of {text}"), SOON, revision).await;
-        }
-    };
-    collides("Object ServiceAccount.v1".to_owned()).await;
+    let first = left.scene.revision(1);
+    left.scene.reports(&first, "Object ServiceAccount.v1").await;
     let adopt = "policy.olm.operatorframework.io/adopt";
     left.scene.annotate(adopt, "Deployment.apps, ServiceAccount");
-    collides("Owner: nil\\n\\nObject ConfigMap.v1".to_owned()).await;
+    left.scene.reports(&first, "Owner: nil\\n\\nObject ConfigMap.v1").await;
     left.scene.annotate(adopt, "all");
-    collides("Kind:ServiceAccount,Name:installer".to_owned()).await;
+    left.scene.reports(&first, "Kind:ServiceAccount,Name:installer").await;
     controlled_by(&Value::Null);
     left.extension.installed("1.0.0").await;
     left.is_whole(&before);
