@@ -126,6 +126,19 @@ impl Extension {
         .await
     }
 
+    /// Waits until `Progressing` has exactly this content for the newest generation.
+    pub async fn says(&self, status: &str, reason: &str, message: &str) -> ClusterExtension {
+        let is_said = |found: &ClusterExtension| {
+            condition(found, "Progressing").is_some_and(|it| {
+                (it.status.as_str(), it.reason.as_str(), it.message.as_str())
+                    == (status, reason, message)
+                    && it.observed_generation == found.metadata.generation
+            })
+        };
+        let what = format!("Progressing {status}/{reason} {message:?}");
+        self.eventually(&what, 2 * ROLLOUT, is_said).await
+    }
+
     /// Waits until the status has an update to this version, for this reason unless it is empty, and
     /// returns it.
     pub async fn offers(&self, version: &str, reason: &str) -> UpdateStatus {

@@ -24,8 +24,7 @@ async fn stage(
 }
 
 async fn waits(extension: &Extension, text: &str) -> i64 {
-    let waiting = extension.shows("Progressing", "True", "Retrying", text).await;
-    assert_eq!(condition(&waiting, "Progressing").map(|found| found.message.as_str()), Some(text));
+    let waiting = extension.says("True", "Retrying", text).await;
     waiting.metadata.generation.expect("a generation")
 }
 

@@ -8,7 +8,7 @@ use olm_test::archive::Archive;
 use olm_test::prelude::*;
 use olm_test::usage::Usage;
 
-use crate::bad_input::{nothing_installed, publish, says};
+use crate::bad_input::{nothing_installed, publish};
 
 /// The limit of `config/manager`, in KiB.
 const LIMIT: u64 = 1 << 20;
@@ -125,7 +125,7 @@ async fn larger_bundles_are_blocked_before_they_are_read() {
     let one = "error for resolved bundle \"buoy-memdocument.v1.0.0\" with version \"1.0.0\": \
         manifests/big-0.yaml, line 1: document of 5242880 bytes is larger than 4194304 (4 MiB), \
         which no API server takes";
-    let found = says(&first, "False", "Blocked", one).await;
+    let found = first.says("False", "Blocked", one).await;
     nothing_installed(&first, &found).await;
 
     let all = [4 * MIB, 4 * MIB, 4 * MIB, 4 * MIB, MIB].into_iter().enumerate();
@@ -134,7 +134,7 @@ async fn larger_bundles_are_blocked_before_they_are_read() {
     let two = "error for resolved bundle \"buoy-memall.v1.0.0\" with version \"1.0.0\": \
         manifests/big-4.yaml: with this file the manifests of the bundle are 17825792 bytes, more \
         than 16777216 (16 MiB)";
-    let found = says(&second, "False", "Blocked", two).await;
+    let found = second.says("False", "Blocked", two).await;
     nothing_installed(&second, &found).await;
 
     let what = "a bundle with a document of 5 MiB, and one of 17 MiB";
@@ -206,7 +206,7 @@ async fn layers_that_are_or_become_too_large_are_refused() {
             "error for resolved bundle \"buoy-memlayers.v{version}\" with version \"{version}\": \
              {refusal}"
         );
-        let found = says(&extension, status, reason, &message).await;
+        let found = extension.says(status, reason, &message).await;
         nothing_installed(&extension, &found).await;
         let after = bounded(&controller, what, &[&message]).await;
         assert!(after < before + (200 << 10), "{before} KiB before, {after} KiB after");

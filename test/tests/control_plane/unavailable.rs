@@ -57,12 +57,6 @@ fn strict_text(scene: &Scene, catalog: &str) -> String {
     )
 }
 
-async fn refuses(extension: &Extension, text: &str) {
-    let found = extension.shows("Progressing", "True", "Retrying", text).await;
-    let message = condition(&found, "Progressing").map(|found| found.message.as_str());
-    assert_eq!(message, Some(text));
-}
-
 // resolution.md 1.13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_catalog_of_lower_priority_stops_nothing() {
@@ -92,7 +86,7 @@ async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() 
     let broken = add_broken(&scene, 0);
     shelve(&scene);
     let extension = install(&scene, "<1.1.0").await;
-    refuses(&extension, &strict_text(&scene, &broken)).await;
+    extension.says("True", "Retrying", &strict_text(&scene, &broken)).await;
     assert!(extension.revisions().await.is_empty());
 
     change(&scene, &broken, &json!({"availabilityMode": "Unavailable"}));
@@ -106,7 +100,7 @@ async fn a_broken_catalog_of_equal_or_higher_priority_holds_what_is_installed() 
     assert!(is(&found, "Progressing", "True", "Succeeded"));
     assert!(is(&found, "Ready", "True", "Succeeded"));
     extension.patch_catalog(json!({"version": "1.1.0"})).await;
-    refuses(&extension, &strict_text(&scene, &broken)).await;
+    extension.says("True", "Retrying", &strict_text(&scene, &broken)).await;
     assert_eq!(installed_version(&extension.get().await), Some("1.0.0"));
     // Drift of installed objects is repaired nevertheless.
     scene.is_repaired().await;
@@ -127,7 +121,7 @@ async fn a_deprecated_bundle_is_not_taken_while_a_better_one_may_be_missing() {
     let broken = add_broken(&scene, -10);
     shelve(&scene);
     let extension = install(&scene, "1.0.0").await;
-    refuses(&extension, &strict_text(&scene, &broken)).await;
+    extension.says("True", "Retrying", &strict_text(&scene, &broken)).await;
     remove(&scene, &broken);
     extension.installed("1.0.0").await;
     extension.delete().await;
@@ -216,7 +210,7 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     change(&scene, &broken, &json!({"priority": 10}));
     extension.patch_catalog(json!({"version": "1.0.5"})).await;
     extensions.restart(plane);
-    refuses(&extension, &strict_text(&scene, &broken)).await;
+    extension.says("True", "Retrying", &strict_text(&scene, &broken)).await;
     remove(&scene, &broken);
     extension.installed("1.0.5").await;
 
@@ -229,5 +223,5 @@ async fn content_that_was_read_once_is_used_as_the_policy_says() {
     extension.force("1.0.0").await;
     // It will never be served.
     add(&scene, &scene.name, 0);
-    refuses(&extension, &strict_text(&scene, &scene.name)).await;
+    extension.says("True", "Retrying", &strict_text(&scene, &scene.name)).await;
 }

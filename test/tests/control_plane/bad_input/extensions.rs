@@ -2,9 +2,7 @@
 
 use olm_test::prelude::*;
 
-use super::{
-    FEW, controller_is_well, nothing_installed, says, status_writes, waits, waits_for_bundle,
-};
+use super::{FEW, controller_is_well, nothing_installed, status_writes, waits, waits_for_bundle};
 
 /// Asserts that the status was only written a few times.
 fn reported_once(cluster: &Cluster, extension: &Extension) {
@@ -34,7 +32,7 @@ async fn range_that_is_none_is_terminal_until_it_is_edited() {
     let scene = Scene::shared("norange", &["1.0.0"]).await;
     let extension = scene.install(json!({"version": "1.2.3-01"})).await;
     let message = "desired version range \"1.2.3-01\" is invalid: constraint parser error";
-    let found = says(&extension, "False", "InvalidConfiguration", message).await;
+    let found = extension.says("False", "InvalidConfiguration", message).await;
     nothing_installed(&extension, &found).await;
     reported_once(&scene.cluster, &extension);
 
@@ -42,7 +40,7 @@ async fn range_that_is_none_is_terminal_until_it_is_edited() {
     extension.installed("1.0.0").await;
     // What is installed stays, and is still reported.
     extension.patch_catalog(json!({"version": "1.2.3-01"})).await;
-    let found = says(&extension, "False", "InvalidConfiguration", message).await;
+    let found = extension.says("False", "InvalidConfiguration", message).await;
     assert!(is(&found, "Installed", "True", "Succeeded"));
     extension.delete().await;
 }

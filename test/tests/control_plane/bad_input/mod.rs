@@ -18,7 +18,6 @@ use olm_image::built::BuiltImage;
 use olm_test::audit::Request;
 use olm_test::prelude::*;
 
-const REPORTED: Duration = Duration::from_mins(4);
 /// Most status writes for a few conditions in a row; a hot loop makes hundreds.
 const FEW: usize = 8;
 
@@ -28,25 +27,6 @@ const GOOD: &str = "{\"schema\": \"olm.package\", \"name\": \"shop\"}";
 /// Returns the reason of `Serving`.
 fn serving(catalog: &Value) -> Value {
     condition_of(catalog, "Serving")["reason"].clone()
-}
-
-/// Waits until `Progressing` has exactly this content for the newest generation.
-pub(crate) async fn says(
-    extension: &Extension,
-    status: &str,
-    reason: &str,
-    message: &str,
-) -> ClusterExtension {
-    let what = format!("Progressing {status}/{reason} {message:?}");
-    extension
-        .eventually(&what, REPORTED, |found| {
-            is(found, "Progressing", status, reason)
-                && condition(found, "Progressing").is_some_and(|found_condition| {
-                    found_condition.message == message
-                        && found_condition.observed_generation == found.metadata.generation
-                })
-        })
-        .await
 }
 
 /// Asserts that nothing is installed and that the status shows it.
@@ -62,7 +42,7 @@ pub(crate) async fn nothing_installed(extension: &Extension, found: &ClusterExte
 /// Waits until an extension says that it tries again because of this, and asserts that nothing is
 /// installed.
 async fn waits(extension: &Extension, message: &str) {
-    let found = says(extension, "True", "Retrying", message).await;
+    let found = extension.says("True", "Retrying", message).await;
     nothing_installed(extension, &found).await;
 }
 
