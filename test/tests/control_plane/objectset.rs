@@ -1,6 +1,7 @@
 //! ClusterObjectSets made by hand, each with a service account that only has the rights it needs.
 
 use olm_test::prelude::*;
+use serde::de::DeserializeOwned;
 
 /// A collision is retried every ten seconds.
 const RETRIED: Duration = Duration::from_mins(1);
@@ -53,31 +54,34 @@ impl Stage {
             "metadata": {"name": name, "namespace": self.name}, "data": {"key": value}})
     }
 
+    /// Returns what `objectset.yaml` has under a key.
+    fn written<T: DeserializeOwned>(&self, key: &str, with: &[(&str, &str)]) -> T {
+        let with = [&[("name", self.name.as_str())][..], with].concat();
+        paths::fixture("test/tests/control_plane/objectset.yaml", key, &with)
+    }
+
+    /// Returns revision `number`, with a phase for each list of entries.
+    fn set_of(&self, number: i64, phases: &[Vec<Value>]) -> Value {
+        let mut set: Value = self.written("set", &[("number", &number.to_string())]);
+        let phases = phases.iter().enumerate();
+        let phases = phases
+            .map(|(index, entries)| json!({"name": format!("phase-{index}"), "objects": entries}));
+        set["spec"]["phases"] = phases.collect();
+        set["spec"]["revision"] = json!(number);
+        set
+    }
+
     /// Creates revision `number`, one phase for each list of objects.
     fn revise(&self, number: i64, phases: &[Vec<Value>]) {
-        let phases: Vec<Value> = phases
-            .iter()
-            .enumerate()
-            .map(|(index, objects)| {
-                let objects: Vec<Value> =
-                    objects.iter().map(|object| json!({"object": object})).collect();
-                json!({"name": format!("phase-{index}"), "objects": objects})
-            })
-            .collect();
-        let probes = json!([{"selector": {"type": "GroupKind",
-                "groupKind": {"group": "apps", "kind": "Deployment"}},
-            "assertions": [{"type": "ConditionEqual",
-                "conditionEqual": {"type": "Available", "status": "True"}}]}]);
-        self.apply(&json!({"apiVersion": "olm.operatorframework.io/v1",
-            "kind": "ClusterObjectSet",
-            "metadata": {"name": self.revision(number),
-                "labels": {"olm.operatorframework.io/owner-name": self.name},
-                "annotations": {
-                    "olm.operatorframework.io/bundle-version": format!("{number}.0.0"),
-                    "olm.operatorframework.io/service-account-name": "installer",
-                    "olm.operatorframework.io/service-account-namespace": self.name}},
-            "spec": {"lifecycleState": "Active", "revision": number, "phases": phases,
-                "collisionProtection": "Prevent", "progressionProbes": probes}}));
+        let entry = |object: &Value| json!({"object": object});
+        let entries = |objects: &Vec<Value>| objects.iter().map(entry).collect();
+        let phases: Vec<_> = phases.iter().map(entries).collect();
+        self.apply(&self.set_of(number, &phases));
+    }
+
+    /// Returns the Deployment `op` with this image.
+    fn deployment(&self, image: &str) -> Value {
+        self.written("deployment", &[("image", image)])
     }
 
     fn revision(&self, number: i64) -> String {
@@ -120,14 +124,6 @@ impl Stage {
         let gone = || self.get("clusterobjectset", &name).is_none();
         self.eventually(&format!("{name} is gone"), within, gone).await;
     }
-}
-
-fn deployment(stage: &Stage, name: &str, image: &str) -> Value {
-    json!({"apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "namespace": stage.name},
-        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "c", "image": image}]}}}})
 }
 
 fn controller_of(object: &Value) -> String {
@@ -198,7 +194,7 @@ async fn objects_are_created_and_drift_is_repaired(stage: &Stage) {
 #[tokio::test(flavor = "multi_thread")]
 async fn next_revision_takes_over_and_the_rest_goes() {
     let stage = Stage::set("handover", &["shared", "old", "new", "op"]).await;
-    let mut operator = deployment(&stage, "op", "example/op:1");
+    let mut operator = stage.deployment("example/op:1");
     // A create ignores it; the second revision applies what exists.
     operator["spec"]["template"]["spec"]["containers"][0]["odd"] = json!({"field": true});
     let first = vec![stage.config_map("shared", "1"), stage.config_map("old", "1")];
@@ -239,39 +235,7 @@ async fn next_revision_takes_over_and_the_rest_goes() {
     stage.removed(2, SOON).await;
 }
 
-/// A Service and a Deployment whose parts have the same names but other ports, sources and choices.
-fn chosen(stage: &Stage, second: bool) -> Vec<Value> {
-    let pick = |first: Value, other: Value| if second { other } else { first };
-    let port = pick(json!(8080), json!(8443));
-    let ports =
-        json!([{"name": "metrics", "port": port, "targetPort": "metrics", "protocol": "TCP"}]);
-    let service = json!({"apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": "op", "namespace": stage.name},
-        "spec": {"selector": {"app": "op"}, "ports": ports}});
-    let mut operator = deployment(stage, "op", "example/op:1");
-    operator["spec"]["strategy"] =
-        pick(json!({"type": "RollingUpdate"}), json!({"type": "Recreate"}));
-    let pod = &mut operator["spec"]["template"]["spec"];
-    pod["volumes"] = json!([pick(
-        json!({"name": "v", "emptyDir": {}}),
-        json!({"name": "v", "configMap": {"name": "settings", "optional": true}})
-    )]);
-    let container = &mut pod["containers"][0];
-    container["ports"] = json!([{"name": "metrics", "containerPort": port}]);
-    container["env"] = json!([pick(
-        json!({"name": "MODE", "value": "plain"}),
-        json!({"name": "MODE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
-    )]);
-    container["livenessProbe"] =
-        pick(json!({"httpGet": {"path": "/", "port": 8080}}), json!({"tcpSocket": {"port": 8443}}));
-    if !second {
-        let containers = pod["containers"].as_array_mut().expect("a list");
-        containers.push(json!({"name": "extra", "image": "example/op:1"}));
-    }
-    vec![service, operator]
-}
-
-/// Returns what of a Service and a Deployment [`chosen`] decides.
+/// Returns what of a Service and a Deployment differs from one revision to the next.
 fn choices(stage: &Stage) -> Value {
     let service = stage.get("service", "op").unwrap_or_default();
     let spec = stage.get("deployment", "op").unwrap_or_default()["spec"].clone();
@@ -297,49 +261,22 @@ fn choices(stage: &Stage) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
     let stage = Stage::set("choice", &["op"]).await;
-    let first = json!([
-        ["c", "extra"],
-        [8080],
-        [8080],
-        "RollingUpdate",
-        ["emptyDir", "name"],
-        ["name", "value"],
-        false
-    ]);
-    let second = json!([
-        ["c"],
-        [8443],
-        [8443],
-        "Recreate",
-        ["configMap", "name"],
-        ["name", "valueFrom"],
-        true
-    ]);
     // From the third on the API server's own defaults belong to nobody.
-    for (number, want) in [(1, &first), (2, &second), (3, &first), (4, &second)] {
-        stage.revise(number, &[chosen(&stage, number % 2 == 0)]);
+    let wanted = |which: &str| stage.written::<Value>(&format!("{which} choices"), &[]);
+    for (number, which) in [(1, "first"), (2, "second"), (3, "first"), (4, "second")] {
+        stage.revise(number, &[stage.written(which, &[])]);
         stage.succeeds(number).await;
-        assert_eq!(choices(&stage), *want, "revision {number}");
+        assert_eq!(choices(&stage), wanted(which), "revision {number}");
         if number == 3 {
             // Stays behind without an image.
             let set = ["set", "env", "deployment/op", "-c", "extra", "A=1", "-n", &stage.name];
             stage.kubectl(&set);
         }
     }
-    for (kind, edit) in [
-        (
-            "service",
-            r#"[{"op": "test", "path": "/spec/ports/0/port", "value": 8443},
-                {"op": "replace", "path": "/spec/ports/0/port", "value": 9443}]"#,
-        ),
-        (
-            "deployment",
-            r#"[{"op": "test", "path": "/spec/strategy", "value": {"type": "Recreate"}},
-                {"op": "replace", "path": "/spec/template/spec/volumes", "value": [{"name": "v", "emptyDir": {}}]},
-                {"op": "replace", "path": "/spec/strategy", "value": {"type": "RollingUpdate"}}]"#,
-        ),
-    ] {
-        stage.kubectl(&["patch", kind, "op", "-n", &stage.name, "--type=json", "-p", edit]);
+    let second = wanted("second");
+    for (kind, edit) in stage.written::<BTreeMap<String, Value>>("edits", &[]) {
+        let patch = ["patch", &kind, "op", "-n", &stage.name, "--type=json"];
+        stage.kubectl(&[&patch[..], &["-p", &edit.to_string()]].concat());
         let repaired = || choices(&stage) == second;
         stage.eventually(&format!("the {kind} is repaired"), SOON, repaired).await;
     }
@@ -351,7 +288,7 @@ async fn a_port_a_volume_or_a_choice_gets_another_value_under_the_same_name() {
 async fn both_names_of_one_port_stay_in_a_repair_and_an_upgrade() {
     let stage = Stage::set("named", &["op"]).await;
     let with_ports = |names: &[&str], image: &str| {
-        let mut op = deployment(&stage, "op", image);
+        let mut op = stage.deployment(image);
         let ports = names.iter().map(|name| json!({"name": name, "containerPort": 8080}));
         op["spec"]["template"]["spec"]["containers"][0]["ports"] = ports.collect();
         op
@@ -448,7 +385,7 @@ async fn foreign_object_collides_until_it_is_gone(stage: &Stage) {
 #[tokio::test(flavor = "multi_thread")]
 async fn later_phase_waits_for_the_probes_of_the_earlier() {
     let stage = Stage::set("phases", &["op", "cm"]).await;
-    let broken = deployment(&stage, "op", "wrong/image");
+    let broken = stage.deployment("wrong/image");
     stage.revise(1, &[vec![broken.clone()], vec![stage.config_map("cm", "1")]]);
     let text = stage.shows(1, "Available", ("False", "ProbeFailure"), SOON).await;
     let object = format!("Object Deployment.apps/v1 {}/op: ", stage.name);
@@ -456,18 +393,11 @@ async fn later_phase_waits_for_the_probes_of_the_earlier() {
     let text = stage.shows(1, "Progressing", ("True", "RollingOut"), SOON).await;
     assert_eq!(text, "Revision 1.0.0 is rolling out.");
     // Of another owner nothing is applied, because a later phase has the same object.
-    let phases = [stage.config_map("cm", "2"), broken].map(|object| {
-        let name = object["kind"].as_str().expect("it has a kind").to_lowercase();
-        json!({"name": name, "objects": [{"object": object}]})
-    });
-    stage.apply(&json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": stage.revision(2),
-            "labels": {"olm.operatorframework.io/owner-name": format!("{}-other", stage.name)},
-            "annotations": {
-                "olm.operatorframework.io/service-account-name": "installer",
-                "olm.operatorframework.io/service-account-namespace": stage.name}},
-        "spec": {"lifecycleState": "Active", "revision": 1, "phases": phases,
-            "collisionProtection": "Prevent"}}));
+    let objects = [stage.config_map("cm", "2"), broken];
+    let mut other = stage.set_of(2, &objects.map(|object| vec![json!({"object": object})]));
+    other["metadata"]["labels"] = json!({label::OWNER_NAME: format!("{}-other", stage.name)});
+    other["spec"]["revision"] = json!(1);
+    stage.apply(&other);
     let text = stage.shows(2, "Progressing", ("True", "Retrying"), SOON).await;
     assert!(text.starts_with("revision object collisions in phase 1\n"), "{text}");
     assert_eq!(stage.get("configmap", "cm"), None);
@@ -486,12 +416,7 @@ async fn mutable_secret_blocks() {
             "labels": {"olm.operatorframework.io/revision-name": stage.revision(1)}},
         "stringData": {"k": content}}));
     let entry = json!({"ref": {"name": stage.name, "key": "k"}});
-    stage.apply(&json!({"apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterObjectSet",
-        "metadata": {"name": stage.revision(1), "annotations": {
-            "olm.operatorframework.io/service-account-name": "installer",
-            "olm.operatorframework.io/service-account-namespace": stage.name}},
-        "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
-            "phases": [{"name": "one", "objects": [entry]}]}}));
+    stage.apply(&stage.set_of(1, &[vec![entry]]));
     let text = stage.shows(1, "Progressing", ("False", "Blocked"), SOON).await;
     let want = format!(
         "the following secrets are not immutable (referenced secrets must have immutable set to \
