@@ -6,38 +6,17 @@ use kube::Client;
 use kube::client::Body;
 use olm_test::prelude::*;
 
-use super::table::{Known, Table, id, rows, text};
+use super::table::{Table, id, known, rows, text};
 
 /// How long a new policy may take until it is in force.
 const IN_FORCE: Duration = Duration::from_secs(30);
-
-const KNOWN: [Known; 2] = [UNWARNED, REQUIRED];
-
-const UNWARNED: Known = Known {
-    reason: "spec.serviceAccount is honored, so nobody is warned of it (api.md 1.4) but in \
-             config/upstream-compatible, where these rows are equal",
-    ours: "201 no message, warnings: []",
-    rows: &[
-        "TestClusterExtensionAdmissionServiceAccount: just alphanumeric",
-        "TestClusterExtensionAdmissionServiceAccount: hyphen-separated",
-        "TestClusterExtensionAdmissionServiceAccount: dot-separated",
-        "TestClusterExtensionAdmissionServiceAccount: longest valid service account name",
-    ],
-};
-
-const REQUIRED: Known = Known {
-    reason: "the source asks the CEL rules alone; on an API server upstream's definition and ours \
-             require the field, and the rule is not reached",
-    ours: "status.resolvedSource.image: Required value",
-    rows: &["TestResolvedSourceCELValidation: image source missing required image field"],
-};
 
 // api.md sections 1 to 3
 #[tokio::test]
 async fn objects_are_admitted_and_refused_as_upstream() {
     let cluster = cluster::own().await;
     let rows = rows("admission.jsonl");
-    let mut table = Table::new("admission.jsonl", &KNOWN);
+    let mut table = Table::new("admission.jsonl");
     for row in &rows {
         let answer = ask(&cluster.client, row).await;
         table.judge(row, answer.compare(&row["want"]));
@@ -47,7 +26,8 @@ async fn objects_are_admitted_and_refused_as_upstream() {
     let policy = paths::repository().join("config/upstream-compatible/service_account_policy.yaml");
     let policy = policy.to_string_lossy();
     cluster.plane.kubectl(&["apply", "-f", &policy]);
-    let named = rows.iter().filter(|row| UNWARNED.rows.contains(&&*id(row)));
+    let unwarned = known("admission.jsonl").remove(0).rows;
+    let named = rows.iter().filter(|row| unwarned.contains(&id(row)));
     for row in named {
         wait::until(&id(row), IN_FORCE, || async {
             ask(&cluster.client, row).await.compare(&row["want"])

@@ -10,7 +10,7 @@ use super::table::{Table, rows_of, text, texts};
 // rendering.md section 5
 #[test]
 fn validators_find_what_upstream_finds() {
-    let mut table = Table::new("bundle.jsonl, validate", &[]);
+    let mut table = Table::new("bundle.jsonl, validate");
     for row in rows_of("bundle.jsonl", "validate") {
         table.judge(&row, compare(&row));
     }

@@ -12,7 +12,7 @@ use super::table::{Table, rows, rows_of, text, texts};
 // applying.md 9, i1 to i3, i8, i10
 #[test]
 fn the_gate_answers_as_that_of_openshift() {
-    let mut table = Table::new("gate.jsonl", &[]);
+    let mut table = Table::new("gate.jsonl");
     for (kind, answer) in [
         ("sync", sync as fn(&Value) -> Result<(), String>),
         ("value", value),

@@ -9,7 +9,7 @@ use super::table::{Table, rows};
 // applying.md 3.2
 #[test]
 fn objects_are_sorted_into_phases_as_upstream() {
-    let mut table = Table::new("phases.jsonl", &[]);
+    let mut table = Table::new("phases.jsonl");
     for row in rows("phases.jsonl") {
         let objects = row["objects"].as_array().expect("a list of objects");
         let objects = objects

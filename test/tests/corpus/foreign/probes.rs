@@ -10,7 +10,7 @@ use super::table::{Table, rows, text, texts};
 // applying.md 3.7
 #[test]
 fn probes_say_what_boxcutter_says() {
-    let mut table = Table::new("probes.jsonl", &[]);
+    let mut table = Table::new("probes.jsonl");
     for row in rows("probes.jsonl") {
         let ours = evaluate(&object(&row["object"]), &[probe(&row["probe"])]);
         table.judge(&row, compare(&row, ours));

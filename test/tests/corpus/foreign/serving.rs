@@ -17,40 +17,16 @@ use reqwest::redirect::Policy;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::table::{Known, Table, rows, text};
+use super::table::{Table, rows, text};
 
 /// Bytes of the smallest catalog there can be: one blob that has nothing but a schema.
 const SMALLEST: u64 = r#"{"schema":"a"}"#.len() as u64 + 1;
-
-// The eighth row of that gate wants 404 for a catalog that does not exist, as ours answers too.
-const KNOWN: [Known; 2] = [NO_GRAPHQL, LARGE];
-
-const NO_GRAPHQL: Known = Known {
-    reason: "there is no GraphQL endpoint (decision 13)",
-    ours: "404 404 page not found",
-    rows: &[
-        "TestHandleV1GraphQL_MethodNotAllowed: MethodNotAllowed",
-        "TestHandleV1GraphQL_InvalidCatalogName: InvalidCatalogName",
-        "TestHandleV1GraphQL_InvalidJSON: InvalidJSON",
-        "TestHandleV1GraphQL_EmptyQuery: EmptyQuery",
-        "TestHandleV1GraphQL_Success: Success",
-    ],
-};
-
-const LARGE: Known = Known {
-    reason: "a request of more than 64 KiB is refused whatever its path (deploying.md 5.4)",
-    ours: "413 ",
-    rows: &[
-        "TestHandleV1GraphQL_QueryTooLarge: QueryTooLarge",
-        "TestHandleV1GraphQL_BodyTooLarge: BodyTooLarge",
-    ],
-};
 
 // catalogs.md section 3
 #[tokio::test]
 async fn catalogs_are_served_as_upstream_serves_them() {
     let catalogs = Served::new();
-    let mut table = Table::new("http.jsonl", &KNOWN);
+    let mut table = Table::new("http.jsonl");
     for row in rows("http.jsonl") {
         let answers = match text(&row, "kind") {
             "content" => {
