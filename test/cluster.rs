@@ -17,7 +17,7 @@ use crate::catalog::condition_of;
 use crate::pool::{self, Pooled};
 use crate::proxy::{self, Proxy};
 use crate::requests::Requests;
-use crate::{kubectl, paths, timed, wait};
+use crate::{kubectl, objects, paths, timed, wait};
 
 /// Processes of a control plane.
 const COMPONENTS: usize = 6;
@@ -192,13 +192,11 @@ impl ControlPlane {
     /// Makes the account that reads metrics, and keeps its token.
     pub fn let_scrape(&self) {
         let (namespace, account) = SCRAPER.split_once(':').unwrap_or_default();
-        let name = json!({"name": account});
-        self.requests().create("serviceaccount", namespace, &json!({"metadata": name}));
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-            "name": "operator-controller-metrics-reader"});
-        let who = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
-        let binding = json!({"metadata": name, "roleRef": role, "subjects": who});
-        self.requests().create("clusterrolebinding", "", &binding);
+        let metadata = json!({"metadata": {"name": account}});
+        self.requests().create("serviceaccount", namespace, &metadata);
+        let role = ("ClusterRole", "operator-controller-metrics-reader");
+        let who = objects::account(namespace, account);
+        self.create(&objects::binding(account, None, role, &who));
         let token = self.token(namespace, account);
         std::fs::write(self.addresses.dir.join(account), token).expect("the token is written");
     }
@@ -449,18 +447,16 @@ pub struct Controller {
 impl Controller {
     /// Starts the controller on `plane` and waits until it is ready.
     pub fn start(plane: &ControlPlane, options: ControllerOptions) -> Self {
-        let server = Server::of(plane);
-        Self::start_at(plane, &server, options)
+        Self::start_at(plane, None, options)
     }
 
     /// The same, but the controller reaches the API server only through `proxy`, also after a
     /// restart.
     pub fn start_through(plane: &ControlPlane, proxy: &Proxy, options: ControllerOptions) -> Self {
-        let server = Server { url: proxy.url(), ca_file: None };
-        Self::start_at(plane, &server, options)
+        Self::start_at(plane, Some(proxy), options)
     }
 
-    fn start_at(plane: &ControlPlane, server: &Server, options: ControllerOptions) -> Self {
+    fn start_at(plane: &ControlPlane, proxy: Option<&Proxy>, options: ControllerOptions) -> Self {
         let name = if options.name.is_empty() { "controller" } else { &options.name };
         let dir = plane.addresses.dir.join(format!("{name}-state"));
         std::fs::create_dir_all(&dir).expect("a folder for the controller");
@@ -468,7 +464,7 @@ impl Controller {
             Some(manifest) => (manifest.namespace.as_str(), manifest.account.as_str()),
             None => (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT),
         };
-        let kubeconfig = controller_kubeconfig(plane, server, &dir, (namespace, account));
+        let kubeconfig = kubeconfig_of(plane, proxy, &dir, (namespace, account));
         let process = Self::spawn(plane, &dir, &kubeconfig, &options);
         let mut controller = Self { process, options, dir };
         controller.wait_ready();
@@ -674,21 +670,6 @@ pub fn scraping() -> reqwest::Client {
     reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build().expect("a client")
 }
 
-/// Address and CA of an API server.
-struct Server {
-    url: String,
-    ca_file: Option<PathBuf>,
-}
-
-impl Server {
-    fn of(plane: &ControlPlane) -> Self {
-        Self {
-            url: plane.addresses.api_server.clone(),
-            ca_file: Some(plane.addresses.ca_file.clone()),
-        }
-    }
-}
-
 /// Returns a client that acts as the controller's service account, through `proxy`.
 pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -698,32 +679,21 @@ pub async fn client_through(plane: &ControlPlane, proxy: &Proxy) -> kube::Client
 /// Writes a kubeconfig into `dir` with which one acts as the controller's service account, through
 /// `proxy`.
 pub fn kubeconfig_through(plane: &ControlPlane, proxy: &Proxy, dir: &Path) -> PathBuf {
-    kubeconfig_of(plane, proxy, dir, (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT))
+    kubeconfig_of(plane, Some(proxy), dir, (SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT))
 }
 
-/// The same for another account.
+/// Writes a kubeconfig into `dir` with a token of a service account, so that the controller runs with the
+/// rights of `config/rbac` and never as the administrator.
 pub fn kubeconfig_of(
     plane: &ControlPlane,
-    proxy: &Proxy,
-    dir: &Path,
-    account: (&str, &str),
-) -> PathBuf {
-    let server = Server { url: proxy.url(), ca_file: None };
-    controller_kubeconfig(plane, &server, dir, account)
-}
-
-/// Writes a kubeconfig with a token of a service account, the controller's, so that it runs with
-/// the rights of `config/rbac` and never as the administrator.
-fn controller_kubeconfig(
-    plane: &ControlPlane,
-    server: &Server,
+    proxy: Option<&Proxy>,
     dir: &Path,
     (namespace, account): (&str, &str),
 ) -> PathBuf {
     let token = plane.token(namespace, account);
-    let url = match &server.ca_file {
-        Some(_) => server.url.clone(),
-        None => proxy::with_token(&server.url, &token),
+    let (url, ca_file) = match proxy {
+        Some(proxy) => (proxy::with_token(&proxy.url(), &token), None),
+        None => (plane.addresses.api_server.clone(), Some(&plane.addresses.ca_file)),
     };
     let config = serde_json::json!({
         "apiVersion": "v1",
@@ -732,7 +702,7 @@ fn controller_kubeconfig(
         "contexts": [{"name": "controller", "context": {"cluster": "local", "user": "controller"}}],
         "clusters": [{"name": "local", "cluster": {
             "server": url,
-            "certificate-authority": server.ca_file,
+            "certificate-authority": ca_file,
         }}],
         "users": [{"name": "controller", "user": {"token": token}}],
     });

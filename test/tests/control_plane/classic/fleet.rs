@@ -78,7 +78,7 @@ impl<'a> Mover<'a> {
         let who = json!([{"kind": "ServiceAccount", "name": "mover", "namespace": "default"}]);
         let binding = json!({"metadata": {"name": "mover"}, "roleRef": role, "subjects": who});
         requests.create("clusterrolebinding", "", &binding);
-        let kubeconfig = cluster::kubeconfig_of(plane, &proxy, folder, ("default", "mover"));
+        let kubeconfig = cluster::kubeconfig_of(plane, Some(&proxy), folder, ("default", "mover"));
         Self { plane, proxy, folder, kubeconfig }
     }
 
