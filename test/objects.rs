@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::Method;
+use olm_api::keys::annotation;
 use serde_json::{Value, json};
 
 use crate::cluster::ControlPlane;
@@ -32,6 +33,25 @@ impl ControlPlane {
                 std::thread::sleep(LOOK);
             }
         }
+    }
+
+    /// Makes a namespace with the account `mine`, which may write `ConfigMaps` there, and lets the user of
+    /// that name make ClusterObjectSets and use the account.
+    pub fn settle(&self, tenant: &str) {
+        self.requests()
+            .apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant}}));
+        self.requests().apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "mine", "namespace": tenant}}));
+        let rule = |group: &str, resource: &str, verb: &str| json!([{"apiGroups": [group], "resources": [resource], "verbs": [verb]}]);
+        let [writes, has] = [rule("", "configmaps", "*"), rule("", "serviceaccounts", "use")];
+        let makes = rule("olm.operatorframework.io", "clusterobjectsets", "create");
+        let (user, account) = (user(tenant), account(tenant, "mine"));
+        let granted = [
+            grant("mine", Some(tenant), &writes, &account),
+            grant("user", Some(tenant), &has, &user),
+            grant(tenant, None, &makes, &user),
+        ];
+        self.grant(granted.as_flattened());
     }
 
     /// Says whether the first subject of a binding may do what the last rule of its role allows.
@@ -90,6 +110,16 @@ pub fn object_set(name: &str, number: i64, object: &Value) -> Value {
     json!({"apiVersion": OURS, "kind": "ClusterObjectSet", "metadata": {"name": name},
         "spec": {"lifecycleState": "Active", "revision": number, "collisionProtection": "Prevent",
             "phases": [{"name": "one", "objects": [{"object": object}]}]}})
+}
+
+/// One of a tenant, who has [settled](ControlPlane::settle), of a `ConfigMap` there.
+pub fn set_of_tenant(name: &str, number: i64, tenant: &str) -> Value {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": tenant}});
+    let mut set = object_set(name, number, &map);
+    set["metadata"]["annotations"] = json!({
+        annotation::SERVICE_ACCOUNT_NAMESPACE: tenant, annotation::SERVICE_ACCOUNT_NAME: "mine"});
+    set
 }
 
 /// A role of a namespace, or of the cluster.

@@ -6,7 +6,6 @@ use olm_api::MAX_REVISION;
 use olm_test::helm::owner;
 use olm_test::prelude::*;
 
-const ACCOUNT: &str = "mine";
 /// What admission says to somebody without the right on the finalizers of the extension.
 const REFUSED: &str = "may not make a ClusterObjectSet a revision of ClusterExtension";
 
@@ -31,25 +30,10 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// Makes a user who may create sets and use the account of a namespace of the same name, which may
-    /// write `ConfigMaps` there.
+    /// Makes the tenant, with a namespace of the same name.
     pub(crate) fn settle(cluster: &Cluster, suffix: &str) -> Self {
         let name = format!("{suffix}-tenant");
-        let (user, account) = (objects::user(&name), objects::account(&name, ACCOUNT));
-        let rule = |group: &str, resource: &str, verb: &str| json!([{"apiGroups": [group], "resources": [resource], "verbs": [verb]}]);
-        let [writes, has] = [rule("", "configmaps", "*"), rule("", "serviceaccounts", "use")];
-        let makes = rule("olm.operatorframework.io", "clusterobjectsets", "create");
-        cluster.plane.grant(&[
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
-            json!({"apiVersion": "v1", "kind": "ServiceAccount",
-                "metadata": {"name": ACCOUNT, "namespace": name}}),
-        ]);
-        let granted = [
-            objects::grant(ACCOUNT, Some(&name), &writes, &account),
-            objects::grant("user", Some(&name), &has, &user),
-            objects::grant(&name, None, &makes, &user),
-        ];
-        cluster.plane.grant(granted.as_flattened());
+        cluster.plane.settle(&name);
         let client = cluster.client.clone();
         Self { plane: cluster.plane, client, name, sets: BTreeSet::new(), made: 0 }
     }
@@ -95,12 +79,7 @@ impl Tenant {
             Claim::Number => (own, number),
             Claim::Label | Claim::OwnerReference => (own, next),
         };
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": self.name}});
-        let mut set = objects::object_set(&name, number, &map);
-        set["metadata"]["annotations"] = json!({
-            annotation::SERVICE_ACCOUNT_NAMESPACE: self.name,
-            annotation::SERVICE_ACCOUNT_NAME: ACCOUNT});
+        let mut set = objects::set_of_tenant(&name, number, &self.name);
         if matches!(claim, Claim::Label | Claim::Number) {
             set["metadata"]["labels"] = json!({
                 label::OWNER_KIND: label::OWNER_KIND_EXTENSION, label::OWNER_NAME: extension.name});

@@ -3,12 +3,12 @@
 
 use olm_api::{LifecycleState, MAX_REVISION};
 use olm_test::helm::owner;
+use olm_test::objects::set_of_tenant;
 use olm_test::prelude::*;
 
-use crate::accounts::{Person, assert_refused, recorded};
+use crate::accounts::{Person, assert_refused};
 use crate::catalog::condition;
 
-const SETS: (&str, &str) = ("olm.operatorframework.io", "clusterobjectsets");
 const FINALIZERS: (&str, &str) = ("olm.operatorframework.io", "clusterextensions/finalizers");
 const POLICY: &str = "clusterobjectset-serviceaccount-use";
 
@@ -25,26 +25,8 @@ async fn tenant(name: &str) -> Person {
 }
 
 fn tenant_of(cluster: cluster::Cluster, name: &str) -> Person {
-    let requests = cluster.plane.requests();
-    let metadata = json!({"name": "mine", "namespace": name});
-    requests.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
-    requests.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}));
-    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]);
-    let granted = objects::grant("mine", Some(name), &rules, &objects::account(name, "mine"));
-    cluster.plane.grant(&granted);
-    let tenant = Person { cluster, name: name.to_owned() };
-    tenant.grant("create", SETS, None, None);
-    tenant.grant("use", ("", "serviceaccounts"), Some("mine"), Some(name));
-    tenant
-}
-
-/// A set that applies one `ConfigMap` as the account of a tenant.
-fn set(name: &str, number: i64, tenant: &str) -> Value {
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": tenant}});
-    let mut set = objects::object_set(name, number, &map);
-    set["metadata"]["annotations"] = recorded(tenant, "mine");
-    set
+    cluster.plane.settle(name);
+    Person { cluster, name: name.to_owned() }
 }
 
 fn with_label(mut set: Value, extension: &Extension) -> Value {
@@ -100,7 +82,7 @@ async fn succeeds(scene: &Scene, name: &str) {
 async fn a_set_that_names_an_extension_takes_the_right_on_its_finalizers() {
     let (scene, extension) = installed(cluster::with_controller().await, "claimed").await;
     let tenant = tenant("tenant-claims").await;
-    let plain = set(&format!("{}-50", scene.name), 50, &tenant.name);
+    let plain = set_of_tenant(&format!("{}-50", scene.name), 50, &tenant.name);
     tenant.is_admitted("a set of his own", plain.clone()).await;
     let refusal = format!(
         "user \"tenant-claims\" may not make a ClusterObjectSet a revision of ClusterExtension \
@@ -136,7 +118,7 @@ pub(crate) async fn a_set_of_somebody_else_replaces_no_revision(cluster: Cluster
     }
     let names = [format!("{}-50", scene.name), "tenant-set".to_owned()];
     for name in &names {
-        let claim = claiming(set(name, 50, &tenant.name), &extension).await;
+        let claim = claiming(set_of_tenant(name, 50, &tenant.name), &extension).await;
         let creates = || tenant.tries(&["create", "-f", "-"], &claim.to_string());
         wait::done("nobody asks for a right", SOON, creates).await;
         succeeds(&scene, name).await;
@@ -164,9 +146,9 @@ pub(crate) async fn a_set_of_somebody_else_replaces_no_revision(cluster: Cluster
 async fn a_name_that_is_taken_is_passed_over() {
     let (scene, extension) = installed(cluster::with_controller().await, "squatted").await;
     let tenant = tenant("tenant-squats").await;
-    let mut archived = set(&format!("{}-2", scene.name), 2, &tenant.name);
+    let mut archived = set_of_tenant(&format!("{}-2", scene.name), 2, &tenant.name);
     archived["spec"]["lifecycleState"] = json!("Archived");
-    for squatted in [&archived, &set(&format!("{}-3", scene.name), 3, &tenant.name)] {
+    for squatted in [&archived, &set_of_tenant(&format!("{}-3", scene.name), 3, &tenant.name)] {
         let creates = || tenant.tries(&["create", "-f", "-"], &squatted.to_string());
         wait::done("a set of his own", SOON, creates).await;
     }
@@ -192,7 +174,7 @@ async fn the_greatest_number_stops_no_upgrade() {
     let tenant = tenant("tenant-greatest").await;
     let plane = scene.cluster.plane;
     let last = format!("{}-{MAX_REVISION}", scene.name);
-    let claim = |number: i64| claiming(set(&last, number, &tenant.name), &extension);
+    let claim = |number: i64| claiming(set_of_tenant(&last, number, &tenant.name), &extension);
     let above = claim(i64::MAX).await.to_string();
     let refused = plane.try_kubectl(&["create", "-f", "-"], &above);
     assert_refused(&refused, "should be less than or equal to");

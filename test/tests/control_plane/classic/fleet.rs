@@ -73,11 +73,8 @@ impl<'a> Mover<'a> {
     fn new(plane: &'a ControlPlane, folder: &'a Path) -> Self {
         let (requests, proxy) = (plane.requests(), Proxy::start(plane));
         requests.create("serviceaccount", "default", &json!({"metadata": {"name": "mover"}}));
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
-            "name": "cluster-admin"});
-        let who = json!([{"kind": "ServiceAccount", "name": "mover", "namespace": "default"}]);
-        let binding = json!({"metadata": {"name": "mover"}, "roleRef": role, "subjects": who});
-        requests.create("clusterrolebinding", "", &binding);
+        let who = objects::account("default", "mover");
+        plane.create(&objects::binding("mover", None, ("ClusterRole", "cluster-admin"), &who));
         let kubeconfig = cluster::kubeconfig_of(plane, Some(&proxy), folder, ("default", "mover"));
         Self { plane, proxy, folder, kubeconfig }
     }
