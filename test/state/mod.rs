@@ -357,38 +357,35 @@ mod tests {
         assert_eq!(run("1", "2").differences(&run("3", "4")), [""; 0]);
     }
 
+    /// A Deployment after so many roll-outs.
+    fn rolled_out(generation: u64, roll_outs: u64, replicas: u64) -> State {
+        let metadata = json!({"name": "d", "generation": generation,
+            "annotations": {ROLL_OUTS: roll_outs.to_string(), "x": "y"}});
+        let deployment = json!({"metadata": metadata, "spec": {"replicas": replicas}});
+        let set = |number| {
+            let metadata = json!({"metadata": {"generation": 1}});
+            (format!("ReplicaSet.apps n/d-{number}"), metadata)
+        };
+        let deployment = ("Deployment.apps n/d".to_owned(), deployment);
+        State::of((0..roll_outs).map(set).chain([deployment]).collect())
+    }
+
     #[test]
     fn a_deployment_that_was_made_anew_differs_in_its_roll_outs_only() {
-        let run = |count: u64, replicas: u64| {
-            let metadata = json!({"name": "d", "generation": count,
-                "annotations": {ROLL_OUTS: count.to_string(), "x": "y"}});
-            let deployment = json!({"metadata": metadata, "spec": {"replicas": replicas}});
-            let sets = (0..count).map(|number| {
-                let metadata = json!({"metadata": {"generation": 1}});
-                (format!("ReplicaSet.apps n/d-{number}"), metadata)
-            });
-            let deployment = ("Deployment.apps n/d".to_owned(), deployment);
-            State::of(sets.chain([deployment]).collect())
-        };
-        let (once, thrice) = (run(1, 1), run(3, 1));
+        let (once, thrice) = (rolled_out(1, 1, 1), rolled_out(3, 3, 1));
         assert!(!once.differences(&thrice).is_empty());
         let (once, thrice) = (once.without_roll_outs("n"), thrice.without_roll_outs("n"));
         assert_eq!(once.differences(&thrice), [""; 0]);
-        assert_eq!(once.differences(&run(3, 2).without_roll_outs("n")).len(), 1);
+        let more = rolled_out(3, 3, 2).without_roll_outs("n");
+        assert_eq!(once.differences(&more).len(), 1);
     }
 
     #[test]
     fn a_second_replica_set_for_one_template_is_left_out_but_not_a_changed_template() {
-        let run = |generation: u64, roll_outs: u64| {
-            let metadata = json!({"name": "d", "generation": generation,
-                "annotations": {ROLL_OUTS: roll_outs.to_string()}});
-            let set = |number| (format!("ReplicaSet.apps n/d-{number}"), json!({}));
-            let deployment = ("Deployment.apps n/d".to_owned(), json!({"metadata": metadata}));
-            State::of((0..roll_outs).map(set).chain([deployment]).collect())
-        };
         let left = |state: State| state.without_replica_sets("n");
-        assert_eq!(left(run(1, 1)).differences(&left(run(1, 2))), [""; 0]);
-        assert_eq!(left(run(1, 1)).differences(&left(run(3, 2))).len(), 1);
+        let once = left(rolled_out(1, 1, 1));
+        assert_eq!(once.differences(&left(rolled_out(1, 2, 1))), [""; 0]);
+        assert_eq!(once.differences(&left(rolled_out(3, 2, 1))).len(), 1);
     }
 
     #[test]

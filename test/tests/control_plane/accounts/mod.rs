@@ -119,7 +119,7 @@ fn object_set(name: &str, annotations: &Value) -> Value {
 }
 
 /// The annotations of a revision with its service account.
-pub(crate) fn recorded(namespace: &str, account: &str) -> Value {
+fn recorded(namespace: &str, account: &str) -> Value {
     json!({"olm.operatorframework.io/service-account-namespace": namespace,
         "olm.operatorframework.io/service-account-name": account})
 }
