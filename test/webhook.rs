@@ -68,7 +68,7 @@ impl Webhook {
                 }
             };
             tokio::select! {
-                served = server => served.expect("the address of a Service is loopback"),
+                ended = server => ended.expect("the address of a Service is loopback"),
                 () = follower => {}
             }
         });

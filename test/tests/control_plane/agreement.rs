@@ -32,10 +32,8 @@ fn half(plane: &ControlPlane, name: &str, components: &str) -> Controller {
 
 /// Has the status of an extension say something else, as if its controller had written it.
 fn write_status(plane: &ControlPlane, name: &str, status: &Value) {
-    let change = json!({"status": status}).to_string();
-    let manager = format!("--field-manager={}", manager::OPERATOR_CONTROLLER);
-    let object = ["clusterextension", name, "--subresource=status", &manager];
-    plane.kubectl(&[&["patch"][..], &object, &["--type=merge", "--patch", &change]].concat());
+    let object = format!("{name}/status?fieldManager={}", manager::OPERATOR_CONTROLLER);
+    plane.requests().merge("clusterextension", "", &object, &json!({"status": status}));
 }
 
 /// The word of the controller stands beside another result, and nowhere else (plugin.md U87); the row is
@@ -61,10 +59,8 @@ fn its_word_is_shown(plane: &ControlPlane, name: &str) {
 async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
     let cluster = cluster::own().await;
     let plane = cluster.plane;
-    let namespace = format!("--namespace={SYSTEM_NAMESPACE}");
-    let config = ["configmap", CONTROLLER_CONFIG, &namespace];
-    let config = [&["delete", "--ignore-not-found"][..], &config].concat();
-    plane.kubectl(&config);
+    let config = format!("configmap {CONTROLLER_CONFIG} --namespace={SYSTEM_NAMESPACE}");
+    plane.run(&format!("delete --ignore-not-found {config}"));
     for deployment in &upstream("example.com/operator-controller:v1")[..2] {
         plane.create(deployment);
     }
@@ -101,17 +97,18 @@ async fn where_upstream_runs_nothing_is_written_that_it_does_not_know() {
         assert_eq!(code, Some(1), "{args:?}");
     }
     // Where it uses Helm, that kind is not served.
-    let revisions = ["crd", "clusterobjectsets.olm.operatorframework.io"];
+    let revisions = "crd clusterobjectsets.olm.operatorframework.io";
     let allowed = "policy.olm.operatorframework.io/allow-deletion=true";
-    plane.kubectl(&[&["annotate"][..], &revisions, &[allowed]].concat());
-    plane.kubectl(&[&["delete"][..], &revisions].concat());
+    plane.run(&format!("annotate {revisions} {allowed}"));
+    plane.run(&format!("delete {revisions}"));
     objects_of_a_crd_are_not_deleted_unseen(&cluster, &extension).await;
     assert_eq!(extension.get().await.metadata.resource_version, before);
     whoever_may_not_read_the_settings_is_not_refused(plane, &extension).await;
 
     // Ours says of itself that it is there.
-    let settings = "--from-literal=settings.yaml=schemaVersion: 1";
-    plane.kubectl(&["create", "configmap", CONTROLLER_CONFIG, &namespace, settings]);
+    plane.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": CONTROLLER_CONFIG, "namespace": SYSTEM_NAMESPACE},
+        "data": {"settings.yaml": "schemaVersion: 1"}}));
     plugin::answer(plane, &["pause", "kettle"]).good();
     let after = extension.get().await.metadata.annotations;
     let after = after.unwrap_or_default();
@@ -128,7 +125,7 @@ async fn objects_of_a_crd_are_not_deleted_unseen(cluster: &Cluster, extension: &
         "uid": extension.get().await.metadata.uid, "controller": true}]);
     plane.create(&crd);
     let named = crd["metadata"]["name"].as_str().expect("a name");
-    plane.kubectl(&["wait", "--for=condition=Established", "crd", named]);
+    plane.established(named);
     let group = crd["spec"]["group"].as_str().expect("a group");
     let kind = &crd["spec"]["names"]["kind"];
     plane.create(&json!({"apiVersion": format!("{group}/v1"), "kind": kind,
@@ -356,15 +353,13 @@ impl Row {
             // As the controller leaves it once the deadline is over, which is ten minutes at least.
             let generation = extension.get().await.metadata.generation;
             let name = format!("{}-1", scene.name);
-            let record = |key: &str, value: &str| {
-                let value = format!("{key}={value}");
-                let object = ["clusterobjectset", &name, &value];
-                plane.kubectl(&[&["annotate", "--overwrite"][..], &object].concat());
-            };
-            let generation = generation.unwrap_or_default().to_string();
-            record(annotation::EXTENSION_GENERATION, &generation);
-            record(annotation::CONTENT_OF, "1");
-            record(annotation::REVERTED, &scene.package.bundle_name(&self.next));
+            let recorded = json!({
+                annotation::EXTENSION_GENERATION: generation.unwrap_or_default().to_string(),
+                annotation::CONTENT_OF: "1",
+                annotation::REVERTED: scene.package.bundle_name(&self.next),
+            });
+            let change = json!({"metadata": {"annotations": recorded}});
+            plane.requests().merge("clusterobjectset", "", &name, &change);
         }
     }
 
@@ -396,8 +391,8 @@ async fn depend(cluster: &Cluster, name: &str) {
 fn take_rights(scene: &Scene) {
     let name = format!("olm:{0}:{ACCOUNT}:{0}.v1.0.0", scene.name);
     for kinds in ["clusterrole,clusterrolebinding", "role,rolebinding"] {
-        let object = [kinds, &name, "--ignore-not-found", "-n", &scene.name];
-        scene.cluster.plane.kubectl(&[&["delete"][..], &object].concat());
+        let delete = format!("delete {kinds} {name} --ignore-not-found -n {}", scene.name);
+        scene.cluster.plane.run(&delete);
     }
 }
 

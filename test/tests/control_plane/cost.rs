@@ -218,9 +218,8 @@ async fn content_whose_revision_never_came_goes_and_the_others_are_listed_once()
     plane.create(&orphans);
     let selector = format!("type={}", keys::name::OBJECT_DATA_SECRET_TYPE);
     let stored = || {
-        let of = ["get", "secrets", "-n", SYSTEM_NAMESPACE, "-o", "name"];
-        let found = plane.kubectl(&[&of[..], &["--field-selector", &selector]].concat());
-        found.lines().count()
+        let of = format!("get secrets -n {SYSTEM_NAMESPACE} -o name --field-selector {selector}");
+        plane.run(&of).lines().count()
     };
     let before = stored();
     assert!(before >= 5, "{before}");

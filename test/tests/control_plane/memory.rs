@@ -49,9 +49,9 @@ async fn install(cluster: &Cluster, suffix: &str, extra: Files) -> (Scene, Exten
     let mut files = scene.package.bundle_files(&Bundle::new("1.0.0"));
     files.extend(extra);
     scene.publish_files(files).await;
-    let account = format!("--serviceaccount={}:installer", scene.name);
-    let bind = ["create", "clusterrolebinding", &scene.name, "--clusterrole=cluster-admin"];
-    scene.cluster.plane.kubectl(&[&bind[..], &[account.as_str()]].concat());
+    let account = objects::account(&scene.name, "installer");
+    let role = ("ClusterRole", "cluster-admin");
+    scene.cluster.plane.create(&objects::binding(&scene.name, None, role, &account));
     let extension = scene.install(json!({})).await;
     (scene, extension)
 }

@@ -119,13 +119,11 @@ async fn openshift_is_taken_over_once_its_operator_lets_go_and_nothing_is_restar
     let own = "deployments,roles,rolebindings,services,configmaps";
     for namespace in ["openshift-operator-controller", "openshift-catalogd"] {
         // Whoever was killed has not given it back.
-        plane.kubectl(&["delete", "leases", "--all", "-n", namespace]);
-        let part = ["-l", "app.kubernetes.io/part-of=olm", "-n", namespace];
-        plane.kubectl(&[&["delete", own][..], &part].concat());
+        plane.run(&format!("delete leases --all -n {namespace}"));
+        plane.run(&format!("delete {own} -l app.kubernetes.io/part-of=olm -n {namespace}"));
     }
-    let part = ["-l", "app.kubernetes.io/part-of=olm"];
     let own = "validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings";
-    plane.kubectl(&[&["delete", own][..], &part].concat());
+    plane.run(&format!("delete {own} -l app.kubernetes.io/part-of=olm"));
     let objects = left.install(&bundles[0]);
     left.release((1, "deployed"), "1.0.0", &objects);
     wait::done("the operator runs", SOON, || ready_pod(&left.scene)).await;
@@ -275,10 +273,9 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
     let left = Left::of(&Stage::of(1).await, "policies", &bundles, "1.0.0").await;
     let plane = left.scene.cluster.plane;
     plane.kubectl(&["create", "serviceaccount", "upstream", "-n", SYSTEM_NAMESPACE]);
-    let rights = ["--verb=*", "--resource=clusterobjectsets.olm.operatorframework.io"];
-    plane.kubectl(&[&["create", "clusterrole", "upstream"][..], &rights].concat());
-    let account = format!("--serviceaccount={SYSTEM_NAMESPACE}:upstream");
-    plane.run(&format!("create clusterrolebinding upstream --clusterrole=upstream {account}"));
+    let rules = json!([{"apiGroups": [KEYS], "resources": ["clusterobjectsets"], "verbs": ["*"]}]);
+    let account = objects::account(SYSTEM_NAMESPACE, "upstream");
+    plane.grant(&objects::grant("upstream", None, &rules, &account));
     let set = json!({"apiVersion": format!("{KEYS}/v1"), "kind": "ClusterObjectSet",
         "metadata": {"name": "theirs-1", "annotations": {
             format!("{KEYS}/service-account-name"): "installer",
@@ -286,13 +283,11 @@ async fn the_policies_keep_an_upstream_without_the_right_from_writing_until_they
         "spec": {"lifecycleState": "Active", "revision": 1, "collisionProtection": "Prevent",
             "phases": []}});
     let user = format!("--as=system:serviceaccount:{SYSTEM_NAMESPACE}:upstream");
-    // It takes so long that the rights are known.
     let write = || plane.kubectl_itself(&["create", &user, "-f", "-"], &set.to_string());
     let denied = write().expect_err("the policy denies it");
     assert!(denied.contains("clusterobjectset-serviceaccount-use"), "{denied}");
-    let part = ["-l", "app.kubernetes.io/part-of=olm"];
     for kind in ["validatingadmissionpolicybindings", "validatingadmissionpolicies"] {
-        plane.kubectl(&[&["delete", kind][..], &part].concat());
+        plane.run(&format!("delete {kind} -l app.kubernetes.io/part-of=olm"));
     }
     wait::done("upstream may write", SOON, write).await;
 }

@@ -304,8 +304,8 @@ async fn a_failed_upgrade_counts_as_the_version_before_and_what_is_dropped_goes(
     assert_eq!(left.releases().len(), 3, "upstream could go on with them");
     left.extension.moves_to("1.1.0").await;
     let plane = left.scene.cluster.plane;
-    let args = ["get", "configmap", "tier", "-n", &left.scene.name];
-    let labels = plane.kubectl(&[&args[..], &["-o", "jsonpath={.metadata.labels}"]].concat());
+    let tier = format!("get configmap tier -n {}", left.scene.name);
+    let labels = plane.run(&format!("{tier} -o jsonpath={{.metadata.labels}}"));
     assert!(labels.contains("stays") && !labels.contains("old"), "{labels}");
     wait::value("the releases go", SOON, || left.releases(), Vec::is_empty).await;
     left.extension.delete().await;
