@@ -13,61 +13,52 @@ use olm_test::prelude::*;
 
 use super::{conclude, json as json_file, rows, shared, text};
 
-/// A catalog of a case, with the content it has if any.
-struct Given {
-    name: String,
-    labels: BTreeMap<String, String>,
-    priority: i32,
-    enabled: bool,
-    problem: Option<CatalogProblem>,
-    content: Option<Content>,
+/// Why a catalog of a case cannot be used, if so.
+fn problem(row: &Value) -> Option<CatalogProblem> {
+    match row["state"].as_str().unwrap_or("Healthy") {
+        "Healthy" => None,
+        "NotServing" => Some(CatalogProblem::NotServing),
+        "NoResolvedSource" => Some(CatalogProblem::NoResolvedSource),
+        "NoImage" => Some(CatalogProblem::NoImage),
+        "CacheMissing" => Some(CatalogProblem::NotCached),
+        "FetchFailed" => {
+            // The one case with a failed download has its text only in the expectation.
+            let cause = row["fetchError"].as_str();
+            let cause = cause.unwrap_or("error performing request: connection refused");
+            Some(CatalogProblem::FetchFailed(cause.to_owned()))
+        }
+        other => panic!("unknown state {other}"),
+    }
 }
 
-impl Given {
-    fn new(row: &Value) -> Self {
-        let name = text(row, "name").to_owned();
-        let labels = row["labels"].as_object().into_iter().flatten();
-        let mut labels: BTreeMap<_, _> =
-            labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect();
-        labels.insert(keys::label::METADATA_NAME.to_owned(), name.clone());
-        let problem = match row["state"].as_str().unwrap_or("Healthy") {
-            "Healthy" => None,
-            "NotServing" => Some(CatalogProblem::NotServing),
-            "NoResolvedSource" => Some(CatalogProblem::NoResolvedSource),
-            "NoImage" => Some(CatalogProblem::NoImage),
-            "CacheMissing" => Some(CatalogProblem::NotCached),
-            "FetchFailed" => {
-                // The one case with a failed download has its text only in the expectation.
-                let cause = row["fetchError"].as_str();
-                let cause = cause.unwrap_or("error performing request: connection refused");
-                Some(CatalogProblem::FetchFailed(cause.to_owned()))
-            }
-            other => panic!("unknown state {other}"),
-        };
+/// The content that each catalog of a case has, if any.
+fn contents(case: &Value) -> Vec<Option<Content>> {
+    let content = |row: &Value| {
         let blobs = row["fbc"].as_array().into_iter().flatten();
         let blobs = blobs.map(|blob| Meta::parse(&blob.to_string()).unwrap());
-        let content = Content::from_blobs(&blobs.collect::<Vec<_>>());
-        let has_content = problem.is_none() || row["contentForResolvedDigest"] == true;
-        Self {
+        let has_content = problem(row).is_none() || row["contentForResolvedDigest"] == true;
+        has_content.then(|| Content::from_blobs(&blobs.collect::<Vec<_>>()))
+    };
+    case["catalogs"].as_array().unwrap().iter().map(content).collect()
+}
+
+fn catalogs<'a>(case: &'a Value, contents: &'a [Option<Content>]) -> Vec<Catalog<'a>> {
+    let rows = case["catalogs"].as_array().unwrap().iter().zip(contents);
+    let catalog = |(row, content): (&'a Value, &'a Option<Content>)| {
+        let name = text(row, "name");
+        let labels = row["labels"].as_object().into_iter().flatten();
+        let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned()));
+        let own = (keys::label::METADATA_NAME.to_owned(), name.to_owned());
+        Catalog {
             name,
-            labels,
+            labels: labels.chain([own]).collect(),
             priority: row["priority"].as_i64().unwrap_or(0).try_into().unwrap(),
             enabled: row["availabilityMode"] != "Unavailable",
-            problem,
-            content: has_content.then_some(content),
+            problem: problem(row),
+            content: content.as_ref(),
         }
-    }
-
-    fn catalog(&self) -> Catalog<'_> {
-        Catalog {
-            name: &self.name,
-            labels: self.labels.clone(),
-            priority: self.priority,
-            enabled: self.enabled,
-            problem: self.problem.clone(),
-            content: self.content.as_ref(),
-        }
-    }
+    };
+    rows.map(catalog).collect()
 }
 
 fn installed(value: &Value) -> Option<Installed> {
@@ -111,11 +102,6 @@ fn environment(cluster: &Value) -> Environment {
     }
 }
 
-fn given(case: &Value) -> Vec<Given> {
-    let catalogs = case["catalogs"].as_array().unwrap();
-    catalogs.iter().map(Given::new).collect()
-}
-
 fn request(case: &Value) -> Request {
     let filter = &case["spec"]["source"]["catalog"];
     Request {
@@ -142,8 +128,8 @@ fn options(case: &Value, unavailability: Unavailability) -> Options {
 
 /// Runs one case in one mode and returns the difference from the expectation, if any.
 fn run(case: &Value, unavailability: Unavailability, expected: &Value) -> Option<String> {
-    let given = given(case);
-    let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
+    let contents = contents(case);
+    let catalogs = catalogs(case, &contents);
     let options = options(case, unavailability);
     let environment = environment(&case["cluster"]);
     differs(&resolve(&request(case), &catalogs, &environment, &options), expected, case)
@@ -232,15 +218,12 @@ fn what_classic_would_do() {
     let differences: Vec<String> = cases
         .inspect(|_| count += 1)
         .filter_map(|case| {
-            let (given, request) = (given(case), request(case));
-            let catalogs: Vec<_> = given.iter().map(Given::catalog).collect();
-            let resolution = resolve(
-                &request,
-                &catalogs,
-                &environment(&case["cluster"]),
-                &options(case, Unavailability::Strict),
-            );
-            let content = given.first()?.content.as_ref()?;
+            let (contents, request) = (contents(case), request(case));
+            let catalogs = catalogs(case, &contents);
+            let options = options(case, Unavailability::Strict);
+            let environment = environment(&case["cluster"]);
+            let resolution = resolve(&request, &catalogs, &environment, &options);
+            let content = contents.first()?.as_ref()?;
             let package = content.package(&request.filter.package_name)?.unwrap();
             let steps = classic(package, &request, &resolution).into_iter();
             let ours: Vec<_> =
