@@ -295,7 +295,8 @@ fn leave_lasting(value: &mut Value) {
     }
 }
 
-fn compare(path: &str, expected: &Value, found: &Value, lines: &mut Vec<String>) {
+/// Adds a line for each place in which two values differ.
+pub fn compare(path: &str, expected: &Value, found: &Value, lines: &mut Vec<String>) {
     match (expected, found) {
         (Value::Object(left), Value::Object(right)) => {
             let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();

@@ -17,6 +17,7 @@ use olm_core::render::{
 use olm_test::bundles::{self, read_files};
 use olm_test::paths::shared_data;
 use olm_test::prelude::*;
+use olm_test::state;
 
 use known::{Known, Named};
 
@@ -87,27 +88,6 @@ fn without_empty(value: Value) -> Option<Value> {
     }
 }
 
-/// Lists the places where two values differ.
-fn differences(path: &str, ours: &Value, theirs: &Value, out: &mut Vec<String>) {
-    match (ours, theirs) {
-        (Value::Object(a), Value::Object(b)) => {
-            for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
-                let path = format!("{path}.{key}");
-                let null = Value::Null;
-                let (a, b) = (a.get(key).unwrap_or(&null), b.get(key).unwrap_or(&null));
-                differences(&path, a, b, out);
-            }
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            for (index, (a, b)) in a.iter().zip(b).enumerate() {
-                differences(&format!("{path}[{index}]"), a, b, out);
-            }
-        }
-        (a, b) if a != b => out.push(format!("{path}: ours {a}, upstream {b}")),
-        _ => {}
-    }
-}
-
 fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
     let ours = keyed(ours.into_iter().map(Object::into_value));
     let theirs = keyed(theirs);
@@ -117,7 +97,7 @@ fn compare(ours: Vec<Object>, theirs: Vec<Value>) -> Vec<String> {
         match (ours.get(key), theirs.get(key)) {
             (Some(a), Some(b)) if a.len() == b.len() => {
                 for (a, b) in a.iter().zip(b) {
-                    differences(&name, a, b, &mut found);
+                    state::compare(&name, a, b, &mut found);
                 }
             }
             (Some(a), Some(b)) => {
