@@ -217,13 +217,7 @@ impl Extension {
             Some(extension) => Err(format!("{:#?}", extension.status)),
         })
         .await;
-        wait::until("its revisions are gone", COLLECTED, || async {
-            match self.revisions().await.len() {
-                0 => Ok(()),
-                left => Err(left),
-            }
-        })
-        .await;
+        wait::read("its revisions are gone", COLLECTED, || self.revisions(), Vec::is_empty).await;
     }
 }
 

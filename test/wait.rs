@@ -69,6 +69,20 @@ pub async fn value<T: Debug>(
     .await
 }
 
+/// The same for what is read from elsewhere.
+pub async fn read<T: Debug, Fut: Future<Output = T>>(
+    what: &str,
+    within: Duration,
+    read: impl Fn() -> Fut,
+    wanted: impl Fn(&T) -> bool,
+) -> T {
+    until(what, within, || async {
+        let found = read().await;
+        if wanted(&found) { Ok(found) } else { Err(found) }
+    })
+    .await
+}
+
 /// Repeats `act` until it succeeds, and returns what it returns then; panics with the last `Err` after
 /// `within`.
 pub async fn done<T, E: Debug>(what: &str, within: Duration, act: impl Fn() -> Result<T, E>) -> T {

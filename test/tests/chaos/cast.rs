@@ -149,10 +149,6 @@ async fn replaced(extension: &Extension) {
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         conditions.iter().any(|it| it.type_ == "Progressing" && it.reason == "Archived")
     };
-    wait::until("earlier revisions are archived", ROLLOUT, || async {
-        let mut revisions = extension.revisions().await;
-        drop(revisions.pop());
-        if revisions.iter().all(is_archived) { Ok(()) } else { Err(revisions) }
-    })
-    .await;
+    let are = |all: &Vec<ClusterObjectSet>| all.iter().rev().skip(1).all(is_archived);
+    wait::read("earlier revisions are archived", ROLLOUT, || extension.revisions(), are).await;
 }

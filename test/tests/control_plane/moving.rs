@@ -52,11 +52,9 @@ fn hints(text: &str) -> Vec<&str> {
 /// Returns what the doctor finds, once the takeover would change nothing: Kubernetes may still write
 /// the status of something.
 async fn changes_nothing(plane: &ControlPlane) -> String {
-    wait::until("the takeover would change nothing", SOON, || async {
-        let (text, _) = from_upstream(plane, &[]).good();
-        if text.contains("would change nothing") { Ok(text) } else { Err(text) }
-    })
-    .await
+    let text = || from_upstream(plane, &[]).good().0;
+    let nothing = |text: &String| text.contains("would change nothing");
+    wait::value("the takeover would change nothing", SOON, text, nothing).await
 }
 
 // deploying.md P55

@@ -370,8 +370,7 @@ async fn foreign_object_collides_until_it_is_gone(stage: &Stage) {
         stage.name
     );
     assert_eq!(text, want);
-    let events = stage.kubectl(&["get", "events", "-n", "default", "-o", "json"]);
-    let events: Value = serde_json::from_str(&events).expect("kubectl prints JSON");
+    let events = stage.cluster.plane.json(&["get", "events", "-n", "default", "-o", "json"]);
     let events = events["items"].as_array().expect("a list").iter();
     assert_eq!(events.filter(|event| event["message"] == want).count(), 1);
     let untouched = stage.get("configmap", "cm").expect("the object stays");

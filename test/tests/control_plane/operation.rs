@@ -35,10 +35,7 @@ pub(crate) async fn is_scraped(controller: &Controller, name: &str) {
 
 /// A scrape forgets an extension that is gone.
 pub(crate) async fn is_forgotten(controller: &Controller, name: &str) {
-    wait::until("the series are gone", SOON, || async {
-        let text = controller.metrics().await;
-        let left = format!("olm_clusterextension_condition{{name=\"{name}\"");
-        if text.contains(&left) { Err(text) } else { Ok(()) }
-    })
-    .await;
+    let left = format!("olm_clusterextension_condition{{name=\"{name}\"");
+    let is_gone = |text: &String| !text.contains(&left);
+    wait::read("the series are gone", SOON, || controller.metrics(), is_gone).await;
 }

@@ -176,13 +176,7 @@ async fn who_does_not_lead_serves_the_same(cluster: &Cluster, first: &Controller
     })
     .await;
     cluster.plane.kubectl(&["delete", "clustercatalog", &scene.name, "--timeout=180s"]);
-    wait::until("the copy goes", SOON, || async {
-        match get(&copied).await.0 {
-            404 => Ok(()),
-            other => Err(other),
-        }
-    })
-    .await;
+    wait::read("the copy goes", SOON, || get(&copied), |answer| answer.0 == 404).await;
 }
 
 // deploying.md P32, P34, 4.3, 4.4
@@ -202,13 +196,8 @@ async fn rolling_updates_under_load_fail_no_request_and_every_replica_serves_the
         let stopped = Instant::now();
         old.signal("TERM");
         // Clients hear that the pod ends some time after it says that it is not ready.
-        wait::until("the old replica says that it ends", SOON, || async {
-            match old.health("readyz").await {
-                200 => Err(200),
-                _ => Ok(()),
-            }
-        })
-        .await;
+        let ends = "the old replica says that it ends";
+        wait::read(ends, SOON, || old.health("readyz"), |status| *status != 200).await;
         load.endpoints.write().await.remove(0);
         heard = heard.max(stopped.elapsed());
         leads(&new).await;

@@ -51,8 +51,7 @@ async fn an_earlier_revision_comes_back_without_catalog_and_registry() {
     let newest = revisions.last().expect("a revision");
     assert_eq!(newest.spec.revision, 3);
     assert_eq!(newest.annotations()[CONTENT_OF], "1");
-    let hooks = plane.kubectl(&["get", "validatingwebhookconfigurations", "-o", "json"]);
-    let hooks: Value = serde_json::from_str(&hooks).expect("JSON");
+    let hooks = plane.json(&["get", "validatingwebhookconfigurations", "-o", "json"]);
     let ca = &hooks["items"][0]["webhooks"][0]["clientConfig"]["caBundle"];
     assert!(ca.is_string(), "{hooks}");
 

@@ -80,11 +80,9 @@ async fn a_rollout_goes_on_when_a_version_is_asked_for_that_does_not_follow_yet(
         recorded.and_then(|text| text.parse().ok()) == wanted
     };
     let what = "the newest revision is that of the new spec";
-    let all = wait::until(what, SOON, async || {
-        let all = extension.revisions().await;
-        if all.last().is_some_and(is_known) { Ok(all) } else { Err(all) }
-    });
-    assert_eq!(all.await.len(), 2, "nothing goes back");
+    let newest = |all: &Vec<ClusterObjectSet>| all.last().is_some_and(is_known);
+    let all = wait::read(what, SOON, || extension.revisions(), newest).await;
+    assert_eq!(all.len(), 2, "nothing goes back");
     extension.patch_catalog(json!({"version": "1.0.0"})).await;
     extension.installed("1.0.0").await;
     assert_eq!(extension.revisions().await.len(), 3, "unless that is asked for");

@@ -62,13 +62,12 @@ async fn states(extension: &Extension) -> Vec<(String, LifecycleState)> {
 async fn upgrades(extension: &Extension, number: i64) {
     extension.moves_to("1.1.0").await;
     let name = |number: i64| format!("{}-{number}", extension.name);
-    wait::until("the new revision has replaced the first", SOON, || async {
-        let found = states(extension).await;
-        let replaced = found.contains(&(name(1), LifecycleState::Archived))
-            && found.contains(&(name(number), LifecycleState::Active));
-        if replaced { Ok(()) } else { Err(found) }
-    })
-    .await;
+    let replaced = |found: &Vec<_>| {
+        found.contains(&(name(1), LifecycleState::Archived))
+            && found.contains(&(name(number), LifecycleState::Active))
+    };
+    let what = "the new revision has replaced the first";
+    wait::read(what, SOON, || states(extension), replaced).await;
 }
 
 /// Waits until a set has been rolled out.

@@ -32,12 +32,9 @@ impl Hooked {
         .await;
         extension.installed("1.0.0").await;
         // The old revision is archived, and its objects are removed.
-        wait::until("one revision is in use", SOON, || async {
-            let mut revisions = extension.revisions().await;
-            revisions.retain(|one| one.spec.lifecycle_state == LifecycleState::Active);
-            if revisions.len() == 1 { Ok(()) } else { Err(revisions.len()) }
-        })
-        .await;
+        let in_use = |one: &&ClusterObjectSet| one.spec.lifecycle_state == LifecycleState::Active;
+        let one = |all: &Vec<ClusterObjectSet>| all.iter().filter(in_use).count() == 1;
+        wait::read("one revision is in use", SOON, || extension.revisions(), one).await;
     }
 
     /// Sets Ready as cert-manager would, as soon as its objects exist.
@@ -144,11 +141,8 @@ async fn a_change_of_source_leaves_nothing_of_the_old_one() {
     restart_with(&["--webhook-certificates=cert-manager"]);
     hooked.cert_manager_works().await;
     hooked.settles_with(&extension, "cert-manager").await;
-    wait::until("our Secrets are gone", SOON, || async {
-        let left = (hooked.leaf().await, hooked.authority().await);
-        if left == (None, None) { Ok(()) } else { Err("not yet") }
-    })
-    .await;
+    wait::read("our certificate is gone", SOON, || hooked.leaf(), Option::is_none).await;
+    wait::read("our CA is gone", SOON, || hooked.authority(), Option::is_none).await;
     assert_eq!(hooked.ca_bundle(), "");
     extension.delete().await;
     assert_eq!(hooked.of_cert_manager(), Vec::<Value>::new());

@@ -195,11 +195,8 @@ impl Stage {
         extension.delete().await;
         let left = self.objects.lock().await.left(objects).await;
         assert!(left.is_empty(), "{} left {left:#?}", self.name);
-        wait::until(&format!("no trace of {} is left", self.name), SOON, || async {
-            let traces = self.traces().await;
-            if traces.is_empty() { Ok(()) } else { Err(traces) }
-        })
-        .await;
+        let what = format!("no trace of {} is left", self.name);
+        wait::read(&what, SOON, || self.traces(), Vec::is_empty).await;
         let log = &self.cluster.plane.addresses.audit_log;
         let denied: Vec<_> = figures::requests(log, &self.name)
             .into_iter()
