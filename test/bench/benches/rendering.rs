@@ -34,7 +34,7 @@ fn all_bundles() -> Vec<(String, Files)> {
     let demo = paths::repository().join("hack/demo");
     let folders = bundles::inside(&paths::shared_data_or(demo).join("bundles"));
     let read = |folder| bundles::read_files(folder).expect("a bundle");
-    folders.iter().map(|(name, folder)| (name.clone(), read(folder))).collect()
+    folders.iter().map(|(name, folder)| (name.replacen('/', " ", 1), read(folder))).collect()
 }
 
 fn bytes(files: &Files) -> u64 {
