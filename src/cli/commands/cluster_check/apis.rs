@@ -7,7 +7,6 @@ use olm_core::removed_apis::removed_in;
 use olm_core::resolve::Knowledge;
 use olm_core::revision::owner_name;
 
-use super::Findings;
 use crate::commands::prelude::*;
 
 /// Objects of one kind in an API version that is gone.
@@ -29,65 +28,59 @@ pub(super) struct RemovedApi {
     pub(super) removed_in: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Origin {
-    Extension(String),
-    Manager(String),
-}
-
-/// Counts objects by who applies them, API version and kind.
+/// Counts objects by who applies them, a manager or an extension, API version and kind.
 #[derive(Default)]
 struct Count {
     /// Those of this minor version of Kubernetes 1 count.
     kubernetes: u64,
-    objects: BTreeMap<(Origin, String, String), usize>,
+    objects: BTreeMap<(Option<String>, Option<String>, String, String), usize>,
 }
 
 impl Count {
-    fn add(&mut self, by: Origin, api_version: &str, kind: &str) {
-        if removed_in(api_version, kind).is_some_and(|since| since <= self.kubernetes) {
-            let key = (by, api_version.to_owned(), kind.to_owned());
+    fn lacks(&self, api_version: &str, kind: &str) -> bool {
+        removed_in(api_version, kind).is_some_and(|since| since <= self.kubernetes)
+    }
+
+    fn add(&mut self, by: (Option<&str>, Option<&str>), api_version: &str, kind: &str) {
+        if self.lacks(api_version, kind) {
+            let (manager, extension) = (by.0.map(str::to_owned), by.1.map(str::to_owned));
+            let key = (manager, extension, api_version.to_owned(), kind.to_owned());
             *self.objects.entry(key).or_default() += 1;
         }
     }
 }
 
+/// Returns the uses of API versions that the Kubernetes of this minor version no longer serves.
 pub(super) async fn find(
     cluster: &Cluster,
     stored: &[ClusterObjectSet],
-    found: &mut Findings,
-) -> anyhow::Result<()> {
-    let mut count = Count { kubernetes: found.kubernetes, ..Count::default() };
+    kubernetes: u64,
+    unknown: &mut Vec<Unknown>,
+) -> anyhow::Result<Vec<RemovedApi>> {
+    let mut count = Count { kubernetes, ..Count::default() };
     let active = |set: &&ClusterObjectSet| set.spec.lifecycle_state == LifecycleState::Active;
     let namespace = cluster.system_namespace().await?;
     for set in stored.iter().filter(active) {
-        let by = Origin::Extension(owner_name(set).unwrap_or_default().to_owned());
         match cluster.content(set).await {
             Ok(phases) => {
                 for object in phases.iter().flat_map(|phase| &phase.objects) {
-                    count.add(by.clone(), object.api_version(), object.kind());
+                    count.add((None, owner_name(set)), object.api_version(), object.kind());
                 }
             }
-            Err(error) => found.unknown.push(Unknown {
+            Err(error) => unknown.push(Unknown {
                 what: format!("objects of revision {}", set.name_any()),
                 why: one_line(&error),
                 hint: Some(format!("kubectl auth can-i get secrets --namespace {namespace}")),
             }),
         }
     }
-    live(cluster, &mut count, &mut found.unknown).await?;
+    live(cluster, &mut count, unknown).await?;
     let removed = count.objects.into_iter();
-    found.removed = removed
-        .filter_map(|((by, api_version, kind), objects)| {
-            let removed_in = format!("1.{}", removed_in(&api_version, &kind)?);
-            let (extension, manager) = match by {
-                Origin::Extension(name) => (Some(name), None),
-                Origin::Manager(name) => (None, Some(name)),
-            };
-            Some(RemovedApi { extension, manager, api_version, kind, objects, removed_in })
-        })
-        .collect();
-    Ok(())
+    let removed = removed.filter_map(|((manager, extension, api_version, kind), objects)| {
+        let removed_in = format!("1.{}", removed_in(&api_version, &kind)?);
+        Some(RemovedApi { extension, manager, api_version, kind, objects, removed_in })
+    });
+    Ok(removed.collect())
 }
 
 /// Counts the objects on the cluster that somebody applies in a version that is gone then and is
@@ -109,7 +102,7 @@ async fn live(
     for kind in &served.kinds {
         let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
         let api_version = gvk.api_version();
-        if removed_in(&api_version, &kind.kind).is_none_or(|since| since > count.kubernetes) {
+        if !count.lacks(&api_version, &kind.kind) {
             continue;
         }
         let resource = ApiResource::from_gvk(&gvk);
@@ -129,8 +122,8 @@ async fn live(
             }
         };
         for object in listed.items {
-            for by in appliers(&object.metadata, &api_version) {
-                count.add(by, &api_version, &kind.kind);
+            for manager in appliers(&object.metadata, &api_version) {
+                count.add((Some(manager), None), &api_version, &kind.kind);
             }
         }
     }
@@ -139,7 +132,7 @@ async fn live(
 
 /// Returns the managers that apply an object in an API version. Objects of an extension are counted
 /// by its revisions.
-fn appliers(metadata: &kube::core::ObjectMeta, api_version: &str) -> BTreeSet<Origin> {
+fn appliers<'a>(metadata: &'a kube::core::ObjectMeta, api_version: &str) -> BTreeSet<&'a str> {
     let labels = metadata.labels.as_ref();
     if labels.is_some_and(|labels| labels.contains_key(label::OWNER_NAME)) {
         return BTreeSet::new();
@@ -147,7 +140,7 @@ fn appliers(metadata: &kube::core::ObjectMeta, api_version: &str) -> BTreeSet<Or
     let entries = metadata.managed_fields.iter().flatten();
     entries
         .filter(|entry| entry.api_version.as_deref() == Some(api_version))
-        .filter_map(|entry| entry.manager.clone().map(Origin::Manager))
+        .filter_map(|entry| entry.manager.as_deref())
         .collect()
 }
 
@@ -158,25 +151,25 @@ mod tests {
     // plugin.md 1.4
     #[test]
     fn who_applies_an_object_in_a_version_is_known_by_its_managed_fields() {
-        let metadata = |labels: Value| {
-            serde_json::from_value(json!({"labels": labels, "managedFields": [
+        for (labels, want) in
+            [(json!({}), vec!["argocd"]), (json!({label::OWNER_NAME: "quay"}), Vec::new())]
+        {
+            let metadata = json!({"labels": labels, "managedFields": [
                 {"manager": "argocd", "apiVersion": "networking.k8s.io/v1beta1"},
                 {"manager": "kubectl", "apiVersion": "networking.k8s.io/v1"},
-            ]}))
-            .unwrap()
-        };
-        let by = appliers(&metadata(json!({})), "networking.k8s.io/v1beta1");
-        assert_eq!(by, [Origin::Manager("argocd".to_owned())].into());
-        let owned = metadata(json!({"olm.operatorframework.io/owner-name": "quay"}));
-        assert!(appliers(&owned, "networking.k8s.io/v1beta1").is_empty());
+            ]});
+            let metadata = serde_json::from_value(metadata).unwrap();
+            let by = appliers(&metadata, "networking.k8s.io/v1beta1");
+            assert_eq!(Vec::from_iter(by), want);
+        }
     }
 
     // plugin.md 1.4, U58
     #[test]
     fn what_is_gone_later_does_not_count() {
         let mut count = Count { kubernetes: 36, ..Count::default() };
-        let by = Origin::Extension("quay".to_owned());
-        count.add(by.clone(), "networking.k8s.io/v1beta1", "ServiceCIDR");
+        let by = (None, Some("quay"));
+        count.add(by, "networking.k8s.io/v1beta1", "ServiceCIDR");
         assert!(count.objects.is_empty());
         count.add(by, "storage.k8s.io/v1alpha1", "VolumeAttributesClass");
         assert_eq!(count.objects.len(), 1);

@@ -6,16 +6,14 @@ mod apis;
 pub(super) mod report;
 
 use olm_core::extension::{Lift, counting};
-use olm_core::gate::{
-    Bundle, MaxVersion, MinorRelease, closing, current_version, max_declared, strictest,
-};
+use olm_core::gate::{Bundle, MinorRelease, closing, current_version, max_declared, strictest};
 use olm_core::revision::bundle_version;
 use olm_core::rights::OPENSHIFT;
 
 use crate::cluster::ClusterState;
 use crate::commands::prelude::*;
 use crate::output::UsageError;
-use apis::RemovedApi;
+use report::Verdict;
 
 /// Flags of `cluster check`.
 #[derive(Debug, Args)]
@@ -30,126 +28,51 @@ pub(crate) struct ClusterCheckArgs {
     output: Format,
 }
 
-#[derive(Debug, Default)]
-struct Findings {
-    /// The version of the cluster, and the release it is to go to; nothing where no release is known.
-    platform: Option<(String, MinorRelease)>,
-    /// Whether the release that runs could not be read.
-    is_release_unknown: bool,
-    /// Minor version of the Kubernetes 1 that runs.
-    current: u64,
-    /// Minor version of the Kubernetes 1 that is gone to.
-    kubernetes: u64,
-    /// The installed extensions, by name.
-    extensions: Vec<Extension>,
-    /// Uses of API versions that the update removes.
-    removed: Vec<RemovedApi>,
-    /// Data that could not be read.
-    unknown: Vec<Unknown>,
-}
-
-/// An extension, and what its bundles support.
-#[derive(Debug)]
-struct Extension {
-    name: String,
-    version: String,
-    bundle: String,
-    /// The text is why that is not known.
-    supports: Result<MaxVersion, String>,
-    /// The change that releases its hold, if it has one.
-    lift: Option<Lift>,
-}
-
-impl Findings {
-    fn blocking(&self) -> impl Iterator<Item = &Extension> {
-        let target = self.platform.as_ref().map(|(_, target)| *target);
-        self.extensions.iter().filter(move |one| target.is_some_and(|target| !one.allows(target)))
-    }
-
-    /// Returns the release after the one that is gone to, and the extensions that are in its way
-    /// even when what is in the way now was lifted.
-    fn afterwards(&self) -> Option<(MinorRelease, Vec<&Extension>)> {
-        let after = self.platform.as_ref()?.1.next();
-        let blocks = |one: &&Extension| match &one.lift {
-            Some(Lift::Version { supports, .. }) => !supports.supports(after),
-            Some(Lift::Removal | Lift::Unknown(_)) => false,
-            None => !one.allows(after),
-        };
-        Some((after, self.extensions.iter().filter(blocks).collect()))
-    }
-
-    fn outcome(&self) -> Outcome {
-        let is_blocked = self.blocking().next().is_some() || !self.removed.is_empty();
-        Outcome::of(is_blocked, !self.unknown.is_empty())
-    }
-}
-
-impl Extension {
-    /// Returns the relevant data of an extension; nothing if it has no bundle yet.
-    fn of(name: &str, revisions: &[ClusterObjectSet]) -> Option<Self> {
-        let (bundle, supports) = strictest(counting(name, revisions))?;
-        let states = states(revisions);
-        let shown = states.installed.or(states.rolling.last().copied())?;
-        Some(Self {
-            name: name.to_owned(),
-            version: bundle_version(shown).to_owned(),
-            bundle: bundle.name.to_owned(),
-            supports: supports.map_err(|error| Chain(&error).to_string()),
-            lift: None,
-        })
-    }
-
-    fn allows(&self, target: MinorRelease) -> bool {
-        let supports = self.supports.as_ref();
-        supports.is_ok_and(|supports| supports.supports(target))
-    }
-}
-
 pub(crate) async fn run(args: ClusterCheckArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
-    let found = match find(&args, &cluster).await {
-        Ok(found) => found,
+    let verdict = match find(&args, &cluster).await {
+        Ok(verdict) => verdict,
         Err(error) if error.is::<UsageError>() => return Err(error),
         Err(error) => {
             return Err(Failure { outcome: Outcome::Unknown, ..Failure::of(&error) }.into());
         }
     };
     match args.output {
-        format @ (Format::Json | Format::Yaml) => report::document(&found).write(format, out)?,
-        _ => report::text(&found, out)?,
+        format @ (Format::Json | Format::Yaml) => verdict.write(format, out)?,
+        _ => report::text(&verdict, out)?,
     }
-    Ok(found.outcome())
+    Ok(Outcome::of(!verdict.upgradeable, !verdict.unknown.is_empty()))
 }
 
-async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Findings> {
+async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Verdict> {
     let state = cluster.state().await?;
     let kubernetes = state.environment.kube_version.as_ref().context(
         "the version of the API server is unknown, so the next one is too: kubectl version",
     )?;
-    let kubernetes = kubernetes.minor;
+    let current = kubernetes.minor;
     let (version, is_openshift, unknown) = match version(cluster).await {
         Ok((version, is_openshift)) => (version, is_openshift, None),
         Err(error) => (told(state), false, Some(unknown_release(&error))),
     };
-    let current = version.as_ref().map(|(_, release)| *release);
-    let target = match (args.to, current) {
-        (Some(to), Some(current)) if to <= current => {
-            return usage(format!("the cluster is {current} already: {to} is not an update"));
+    let (version, release) = version.unzip();
+    let target = match (args.to, release) {
+        (Some(to), Some(release)) if to <= release => {
+            return usage(format!("the cluster is {release} already: {to} is not an update"));
         }
-        (to, current) => to.or(current.map(MinorRelease::next)),
+        (to, release) => to.or(release.map(MinorRelease::next)),
     };
-    let mut found = Findings {
-        current: kubernetes,
-        kubernetes: next_kubernetes(kubernetes, target, is_openshift),
-        platform: target.map(|target| {
-            let plain = || format!("Kubernetes 1.{kubernetes}");
-            (version.map_or_else(plain, |(version, _)| version), target)
-        }),
+    let kubernetes = next_kubernetes(current, target, is_openshift);
+    let plain = || format!("Kubernetes 1.{current}");
+    let mut found = Verdict {
+        cluster: target.map(|_| version.unwrap_or_else(plain)),
+        target: target.map(|target| target.to_string()),
+        kubernetes: format!("1.{kubernetes}"),
+        current: format!("1.{current}"),
+        after: target.map(report::After::of),
         is_release_unknown: unknown.is_some(),
         unknown: unknown.into_iter().collect(),
-        ..Findings::default()
+        ..Verdict::default()
     };
-    let mut stored = Vec::new();
     let extensions = cluster.extensions().await.or_else(|error| match error.downcast_ref() {
         Some(kube::Error::Api(status)) if status.code == 404 => {
             notice("note: ClusterExtensions are not served: none is installed");
@@ -157,18 +80,28 @@ async fn find(args: &ClusterCheckArgs, cluster: &Cluster) -> anyhow::Result<Find
         }
         _ => Err(error),
     })?;
+    let mut stored = Vec::new();
     for extension in extensions {
         let name = extension.name_any();
         let revisions = cluster.revisions(&name).await?;
-        match (Extension::of(&name, &revisions), Bundle::not_taken_over(&extension)) {
-            (Some(one), _) => found.extensions.push(one),
-            (None, Some(bundle)) => found.unknown.push(not_taken_over(bundle)),
-            (None, None) => {}
+        if let Some((bundle, supports)) = strictest(counting(&name, &revisions)) {
+            let supports = supports.map_err(|error| Chain(&error).to_string());
+            let lift = match target.filter(|target| !report::allows(&supports, *target)) {
+                Some(target) => lift(cluster, &name, target, &mut found.unknown).await,
+                None => None,
+            };
+            let states = states(&revisions);
+            let shown = states.installed.or(states.rolling.last().copied());
+            let version = shown.map(bundle_version).unwrap_or_default();
+            found.add((&name, version, bundle.name), supports, (target, lift));
+        } else if let Some(bundle) = Bundle::not_taken_over(&extension) {
+            found.unknown.push(not_taken_over(bundle));
         }
         stored.extend(revisions);
     }
-    lift(cluster, &mut found).await;
-    apis::find(cluster, &stored, &mut found).await?;
+    found.removed_apis = apis::find(cluster, &stored, kubernetes, &mut found.unknown).await?;
+    found.upgradeable =
+        found.removed_apis.is_empty() && found.extensions.iter().all(|one| !one.in_the_way);
     Ok(found)
 }
 
@@ -233,16 +166,13 @@ fn version_in(found: &Value) -> anyhow::Result<(String, MinorRelease)> {
 
 /// Returns the release of the platform that the controller is told, as the version that runs.
 fn told(state: &ClusterState) -> Option<(String, MinorRelease)> {
-    declared(state).map(|release| (release.to_string(), release))
-}
-
-fn declared(state: &ClusterState) -> Option<MinorRelease> {
     let settings = state.controller();
     let inferred = || {
         let version = state.environment.kube_version.as_ref();
         MinorRelease::of_kubernetes(version.filter(|_| settings.infer_platform_version)?)
     };
-    settings.platform_version.or_else(inferred)
+    let release = settings.platform_version.or_else(inferred)?;
+    Some((release.to_string(), release))
 }
 
 fn unknown_release(error: &anyhow::Error) -> Unknown {
@@ -264,25 +194,27 @@ fn not_taken_over(bundle: Bundle<'_>) -> Unknown {
     }
 }
 
-async fn lift(cluster: &Cluster, found: &mut Findings) {
-    let Some((_, target)) = found.platform else { return };
-    for extension in &mut found.extensions {
-        if extension.allows(target) {
-            continue;
+/// Returns the change that releases the hold of an extension.
+async fn lift(
+    cluster: &Cluster,
+    name: &str,
+    target: MinorRelease,
+    unknown: &mut Vec<Unknown>,
+) -> Option<Lift> {
+    match cluster.snapshot(name).await {
+        Ok(snapshot) => {
+            let (question, options) = (&snapshot.question, &snapshot.options);
+            let catalogs = snapshot.catalogs();
+            let environment = question.environment(&catalogs, options, &snapshot.environment);
+            Some(question.lift(&catalogs, &environment, *options, target))
         }
-        let name = &extension.name;
-        match cluster.snapshot(name).await {
-            Ok(snapshot) => {
-                let (question, options) = (&snapshot.question, &snapshot.options);
-                let catalogs = snapshot.catalogs();
-                let environment = question.environment(&catalogs, options, &snapshot.environment);
-                extension.lift = Some(question.lift(&catalogs, &environment, *options, target));
-            }
-            Err(error) => found.unknown.push(Unknown {
+        Err(error) => {
+            unknown.push(Unknown {
                 what: format!("how to release the hold of {name}"),
                 why: one_line(&error),
                 hint: Some(format!("kubectl olm why {name}")),
-            }),
+            });
+            None
         }
     }
 }
@@ -299,7 +231,7 @@ mod tests {
     async fn found_on(
         args: &str,
         answer: impl Fn(&str) -> Result<Value, u16> + Clone + Send + 'static,
-    ) -> Findings {
+    ) -> Verdict {
         let client = client(move |_, path, _| match path {
             "/version" => Ok(json!({"major": "1", "minor": "31", "gitVersion": "v1.31.0",
                 "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
@@ -324,18 +256,19 @@ mod tests {
             _ => Err(404),
         })
         .await;
-        assert_eq!((found.kubernetes, found.outcome()), (32, Outcome::Done));
+        assert_eq!(found.kubernetes, "1.32");
+        assert!(found.upgradeable && found.unknown.is_empty());
     }
 
     // plugin.md 1.4
     #[rstest]
-    #[case::without_olm(404, 404, Outcome::Done)]
-    #[case::not_allowed(200, 403, Outcome::Unknown)]
+    #[case::without_olm(404, 404, true)]
+    #[case::not_allowed(200, 403, false)]
     #[tokio::test]
     async fn what_is_not_there_or_not_readable_hides_nothing_else(
         #[case] extensions: u16,
         #[case] release: u16,
-        #[case] want: Outcome,
+        #[case] is_known: bool,
     ) {
         let found = found_on("", move |path| match path {
             _ if path.ends_with("/clusterversions/version") => Err(release),
@@ -345,13 +278,14 @@ mod tests {
             _ => Err(404),
         })
         .await;
-        assert_eq!((found.kubernetes, found.outcome()), (32, want));
+        assert_eq!((found.upgradeable, found.unknown.is_empty()), (true, is_known));
         let mut text = Vec::new();
         report::text(&found, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
-        let want = match want {
-            Outcome::Done => "Kubernetes 1.31 -> 1.32: this is not OpenShift",
-            _ => "Kubernetes 1.31 -> 1.32: which OpenShift release runs is not known",
+        let want = if is_known {
+            "Kubernetes 1.31 -> 1.32: this is not OpenShift"
+        } else {
+            "Kubernetes 1.31 -> 1.32: which OpenShift release runs is not known"
         };
         assert!(text.starts_with(want), "{text}");
     }
