@@ -130,8 +130,7 @@ async fn rewrite(
 ) -> anyhow::Result<usize> {
     let (count, begun) = (objects.len(), Instant::now());
     let writes = stream::iter(objects).map(|object| async move {
-        let object = Managed { resource: resource.clone(), object };
-        touch(&object.api(client), &object.object).await
+        touch(client, &Managed { resource: resource.clone(), object }).await
     });
     let mut writes = writes.buffer_unordered(AT_ONCE);
     let (mut done, mut written, mut told) = (0, 0, begun);
@@ -147,17 +146,14 @@ async fn rewrite(
 }
 
 /// Has the API server store an object anew. What is gone, or was written since, is as it should be.
-async fn touch(
-    api: &Api<DynamicObject>,
-    object: &PartialObjectMeta<DynamicObject>,
-) -> anyhow::Result<bool> {
-    let name = object.name_any();
-    let same = json!({"metadata": {
-        "uid": object.uid(), "resourceVersion": object.resource_version()}});
-    match api.patch_metadata(&name, &changes::params(), &Patch::Merge(&same)).await {
+async fn touch(client: &Client, one: &Managed) -> anyhow::Result<bool> {
+    let same = Patch::Merge(json!({"metadata": {
+        "uid": one.object.uid(), "resourceVersion": one.object.resource_version()}}));
+    let (api, name) = (one.api(client), one.object.name_any());
+    match api.patch_metadata(&name, &changes::params(), &same).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-        Err(error) => bail!("writing {name}: {}", failure(&error)),
+        Err(error) => bail!("writing {}: {}", one.text(), failure(&error)),
     }
 }
 
@@ -178,4 +174,19 @@ async fn trim(
     });
     let trimmed = crds.patch_status(&name, &changes::params(), &Patch::Merge(&change)).await;
     trimmed.with_context(|| format!("writing the status of CRD {name}: run it again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::client;
+
+    #[tokio::test]
+    async fn an_object_that_cannot_be_written_is_named_with_its_namespace() {
+        let metadata = json!({"name": "a", "namespace": "n", "uid": "u"});
+        let object = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", "Lamp"));
+        let error = rewrite(&client(|_, _, _| Err(422)), &resource, vec![object]).await;
+        assert_eq!(error.unwrap_err().to_string(), "writing Lamp.g.io n/a: no");
+    }
 }
