@@ -13,7 +13,9 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use itertools::Itertools as _;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use olm_api::CollisionProtection;
 use olm_api::keys::{annotation, label, policy};
 use serde::Deserialize;
@@ -132,18 +134,14 @@ pub struct Index {
 
 impl Index {
     /// Reads an index Secret.
-    pub fn read(
-        secret: &str,
-        labels: &BTreeMap<String, String>,
-        data: &BTreeMap<String, Vec<u8>>,
-    ) -> Result<Self, HelmError> {
-        let wrong = |what: String| HelmError::Secret { secret: secret.to_owned(), what };
-        let version = labels.get(VERSION).and_then(|text| text.parse().ok());
+    pub fn read(secret: &Secret) -> Result<Self, HelmError> {
+        let wrong = |what: String| HelmError::Secret { secret: name(secret), what };
+        let label = |key: &str| secret.metadata.labels.as_ref()?.get(key);
+        let version = label(VERSION).and_then(|text| text.parse().ok());
         let version =
             version.ok_or_else(|| wrong(format!("label {} is not a number", quote(VERSION))))?;
-        let others: Vec<String> = match data.get(EXTRA_CHUNKS) {
-            None => Vec::new(),
-            Some(list) if list.is_empty() => Vec::new(),
+        let others: Vec<String> = match data(secret, EXTRA_CHUNKS) {
+            None | Some([]) => Vec::new(),
             Some(list) => serde_json::from_slice(list).map_err(|error| {
                 wrong(format!("{EXTRA_CHUNKS} is not a list of names: {error}"))
             })?,
@@ -153,11 +151,11 @@ impl Index {
             return Err(wrong(format!("{count} chunks, {MAX_CHUNKS} at most")));
         }
         Ok(Self {
-            secret: secret.to_owned(),
+            secret: name(secret),
             others,
-            first: chunk(secret, data)?,
+            first: chunk(secret)?,
             version,
-            deployed: labels.get(STATUS).is_some_and(|status| status == DEPLOYED),
+            deployed: label(STATUS).is_some_and(|status| status == DEPLOYED),
         })
     }
 
@@ -200,20 +198,23 @@ impl Index {
     }
 }
 
-/// Returns the data of a Secret of Helm.
-pub fn data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
-    secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+fn name(secret: &Secret) -> String {
+    secret.metadata.name.clone().unwrap_or_default()
+}
+
+fn data<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    Some(&secret.data.as_ref()?.get(key)?.0)
 }
 
 /// Returns the bytes of a chunk.
-pub fn chunk(secret: &str, data: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, HelmError> {
-    let wrong = |what: String| HelmError::Secret { secret: secret.to_owned(), what };
-    let bytes = data.get(CHUNK).ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
+pub fn chunk(secret: &Secret) -> Result<Vec<u8>, HelmError> {
+    let wrong = |what: String| HelmError::Secret { secret: name(secret), what };
+    let bytes = data(secret, CHUNK).ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
     if bytes.len() > MAX_CHUNK_BYTES {
         let count = bytes.len();
         return Err(wrong(format!("a chunk of {count} bytes, {MAX_CHUNK_BYTES} at most")));
     }
-    Ok(bytes.clone())
+    Ok(bytes.to_owned())
 }
 
 /// Returns the release that counts: the newest, or if that was not rolled out the newest that was.
@@ -284,23 +285,15 @@ impl Release {
     }
 }
 
-/// A Secret of a release.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredSecret {
-    pub name: String,
-    pub type_: &'static str,
-    pub labels: BTreeMap<String, String>,
-    pub data: BTreeMap<String, Vec<u8>>,
-}
-
 /// Returns the Secrets of a release that holds what OLM Classic installed for an extension, in the
 /// order in which they are written: the index last. Nothing if it is too large.
 pub fn secrets(
     extension: &str,
+    namespace: &str,
     bundle: &BundleRecord,
     properties: Option<&str>,
     objects: &[Object],
-) -> Option<Vec<StoredSecret>> {
+) -> Option<Vec<Secret>> {
     let mut labels = bundle.annotations();
     labels.insert(label::MIGRATED_FROM_CLASSIC.to_owned(), "true".to_owned());
     let manifest = objects.iter().map(|object| Value::Object(object.0.clone())).join("\n");
@@ -325,15 +318,22 @@ pub fn secrets(
         let shared = [(NAME, extension), ("owner", "operator-controller"), (VERSION, "1")];
         let of_index = [(STATUS, DEPLOYED), ("type", "index")].into_iter().filter(|_| number == 0);
         let labels = shared.into_iter().chain(of_index);
-        let mut data = BTreeMap::from([(CHUNK.to_owned(), chunk.to_vec())]);
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let mut data = BTreeMap::from([(CHUNK.to_owned(), ByteString(chunk.to_vec()))]);
         if number == 0 {
-            data.insert(EXTRA_CHUNKS.to_owned(), json!(others).to_string().into_bytes());
+            let others = ByteString(json!(others).to_string().into_bytes());
+            data.insert(EXTRA_CHUNKS.to_owned(), others);
         }
-        StoredSecret {
-            name: name(number),
-            type_: if number == 0 { INDEX_TYPE } else { CHUNK_TYPE },
-            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-            data,
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(name(number)),
+                namespace: Some(namespace.to_owned()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            type_: Some(if number == 0 { INDEX_TYPE } else { CHUNK_TYPE }.to_owned()),
+            data: Some(data),
+            ..Secret::default()
         }
     };
     let numbered = chunks.into_iter().enumerate();
@@ -377,19 +377,19 @@ mod tests {
         gzip.finish().unwrap()
     }
 
-    fn labels(version: &str, status: &str) -> BTreeMap<String, String> {
-        [(VERSION, version), (STATUS, status)]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into()
-    }
-
-    fn data(first: &[u8], others: &str) -> BTreeMap<String, Vec<u8>> {
-        [(CHUNK.to_owned(), first.to_vec()), (EXTRA_CHUNKS.to_owned(), others.as_bytes().to_vec())]
-            .into()
-    }
-
-    fn index(version: &str, status: &str) -> Index {
-        Index::read("s", &labels(version, status), &data(b"x", "[]")).unwrap()
+    /// Reads an index Secret with this version and status, this first chunk and the names of the others.
+    fn read(of: (&str, &str), first: &[u8], others: &str) -> Result<Index, HelmError> {
+        let labels = [(VERSION, of.0), (STATUS, of.1)];
+        let data = [(CHUNK, first), (EXTRA_CHUNKS, others.as_bytes())];
+        Index::read(&Secret {
+            metadata: ObjectMeta {
+                name: Some("s".to_owned()),
+                labels: Some(labels.map(|(key, text)| (key.to_owned(), text.to_owned())).into()),
+                ..ObjectMeta::default()
+            },
+            data: Some(data.map(|(key, it)| (key.to_owned(), ByteString(it.to_vec()))).into()),
+            ..Secret::default()
+        })
     }
 
     fn desired(release: Release) -> Desired {
@@ -404,7 +404,7 @@ mod tests {
         for (all, want) in
             cases::<(Vec<(&str, &str)>, Option<u64>)>(CASES, "the_release_that_counts")
         {
-            let all = all.into_iter().map(|(version, status)| index(version, status));
+            let all = all.into_iter().map(|of| read(of, b"x", "[]").unwrap());
             assert_eq!(current(all.collect()).map(|index| index.version), want);
         }
     }
@@ -425,7 +425,7 @@ mod tests {
         });
         let bytes = packed(&release);
         let (first, rest) = bytes.split_at(bytes.len() / 2);
-        let index = Index::read("s", &labels("1", DEPLOYED), &data(first, r#"["other"]"#)).unwrap();
+        let index = read(("1", DEPLOYED), first, r#"["other"]"#).unwrap();
         assert_eq!(index.others, ["other"]);
         let release = index.release(&[rest.to_vec()]).unwrap();
         assert_eq!(release.version(), "1.0.0");
@@ -462,9 +462,10 @@ mod tests {
             "metadata": {"name": "a", "namespace": "ns"}, "data": {"text": "a\nb"}});
         let object = Object::from_value(object).unwrap();
         let bundle = BundleRecord::example("1.0.0");
-        let written = secrets("e", &bundle, Some("[]"), std::slice::from_ref(&object)).unwrap();
+        let objects = std::slice::from_ref(&object);
+        let written = secrets("e", "olm", &bundle, Some("[]"), objects).unwrap();
         let [only] = written.as_slice() else { panic!("{} Secrets", written.len()) };
-        let index = Index::read(&only.name, &only.labels, &only.data).unwrap();
+        let index = Index::read(only).unwrap();
         assert_eq!(current(vec![index.clone()]), Some(index.clone()));
         let desired = desired(index.release(&[]).unwrap());
         assert_eq!(desired.migrated_from, Some(label::MIGRATED_FROM_CLASSIC));
@@ -483,7 +484,7 @@ mod tests {
             (packed(&json!("x")), "not a release: "),
             (packed(&json!({"manifest": "\n[]"})), "manifest, line 2: not an object"),
         ] {
-            let index = Index::read("s", &labels("1", DEPLOYED), &data(&bytes, "")).unwrap();
+            let index = read(("1", DEPLOYED), &bytes, "").unwrap();
             let error = index.release(&[]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("Helm release in Secret s: {want}")), "{error}");
         }
@@ -491,13 +492,12 @@ mod tests {
 
     #[test]
     fn what_is_no_index_is_named() {
-        let read = |version: &str, others: &str| {
-            let read = Index::read("s", &labels(version, DEPLOYED), &data(b"x", others));
-            read.unwrap_err().to_string()
+        let why = |version: &str, others: &str| {
+            read((version, DEPLOYED), b"x", others).unwrap_err().to_string()
         };
-        assert_eq!(read("one", ""), "Secret s: label \"version\" is not a number");
-        assert!(read("1", "x").starts_with("Secret s: extraChunks is not a list of names: "));
+        assert_eq!(why("one", ""), "Secret s: label \"version\" is not a number");
+        assert!(why("1", "x").starts_with("Secret s: extraChunks is not a list of names: "));
         let many = serde_json::to_string(&["x"; 11]).unwrap();
-        assert_eq!(read("1", &many), "Secret s: 12 chunks, 11 at most");
+        assert_eq!(why("1", &many), "Secret s: 12 chunks, 11 at most");
     }
 }

@@ -68,7 +68,7 @@ impl fmt::Display for Identity {
 }
 
 /// Makes an object with a name and, if not empty, a namespace.
-pub(crate) fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
+pub fn object(api_version: &str, kind: &str, name: &str, namespace: &str) -> Object {
     let mut metadata = json!({ "name": name });
     if !namespace.is_empty() {
         metadata["namespace"] = json!(namespace);

@@ -161,12 +161,17 @@ fn steps(answer: &Answer) -> Vec<String> {
     }
     for migration in &answer.migrations {
         steps.push(rights(migration));
-        let (namespace, name) = &migration.subscription;
-        let [namespace, name] = [namespace, name].map(|it| shell_word(it));
-        let csv = migration.csv.as_ref().map_or_else(String::new, |csv| {
-            let csv = shell_word(csv);
-            format!(" && kubectl delete clusterserviceversion -n {namespace} {csv}")
-        });
+        let subscription = &migration.subscription;
+        let [namespace, name] = [subscription.namespace(), subscription.name()].map(shell_word);
+        let csv = match subscription.text_at("/status/installedCSV") {
+            "" => String::new(),
+            csv => {
+                format!(
+                    " && kubectl delete clusterserviceversion -n {namespace} {}",
+                    shell_word(csv)
+                )
+            }
+        };
         steps.push(format!(
             "Stop the operator of Classic; CRDs and their objects stay: kubectl delete \
              subscription.{GROUP} -n {namespace} {name}{csv}. Where a CRD has a conversion webhook, \

@@ -187,14 +187,14 @@ impl Attempt<'_> {
         let mut indexes = Vec::new();
         let is_index = |secret: &&Secret| secret.type_.as_deref() == Some(helm::INDEX_TYPE);
         for secret in listed.items.iter().filter(is_index) {
-            indexes.push(Index::read(&secret.name_any(), secret.labels(), &helm::data(secret))?);
+            indexes.push(Index::read(secret)?);
         }
         let Some(index) = helm::current(indexes) else { return Ok(None) };
         let mut others = Vec::with_capacity(index.others.len());
         for other in &index.others {
             let found = secrets.get(other).await;
             let found = found.map_err(RequestError::doing("reading a chunk of a Helm release"))?;
-            others.push(helm::chunk(other, &helm::data(&found))?);
+            others.push(helm::chunk(&found)?);
         }
         Ok(Some(index.release(&others)?))
     }

@@ -30,8 +30,11 @@ const FIELDS: [(&[&str], Carried, &str); 8] = [
 ];
 
 /// What a CSV brings.
-const CRDS: &str = "customresourcedefinitions.owned";
-const APIS: &str = "apiservicedefinitions.owned";
+pub(super) const CRDS: &str = "customresourcedefinitions.owned";
+pub(super) const APIS: &str = "apiservicedefinitions.owned";
+/// What a CSV needs of others.
+pub(super) const REQUIRED: [&str; 2] =
+    ["customresourcedefinitions.required", "apiservicedefinitions.required"];
 
 impl Classic<'_> {
     /// Reads the installed CSV of a Subscription.
@@ -54,8 +57,8 @@ impl Classic<'_> {
         for (field, text) in [
             (APIS, own),
             ("webhookdefinitions", own),
-            ("customresourcedefinitions.required", served),
-            ("apiservicedefinitions.required", served),
+            (REQUIRED[0], served),
+            (REQUIRED[1], served),
             (CRDS, "are taken over, with their objects"),
         ] {
             let names = names(csv, field);
@@ -141,7 +144,7 @@ impl Classic<'_> {
 }
 
 /// Returns the names of the definitions in a field of the spec.
-fn names(csv: &Object, field: &str) -> Vec<String> {
+pub(super) fn names(csv: &Object, field: &str) -> Vec<String> {
     let name = |it: &Value| {
         let of = |key: &str| it[key].as_str().unwrap_or_default();
         match field.split('.').next() {

@@ -1,5 +1,7 @@
 //! What the `OperatorGroup` of a namespace becomes.
 
+use std::collections::BTreeSet;
+
 use itertools::Itertools as _;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
@@ -56,60 +58,62 @@ impl Classic<'_> {
                 answer.line(group, Carried::NotNeeded, field, text);
             }
         }
-        let watched = watched(group, answer);
+        let converted = convert(group, answer);
         let text = format!(
             "are deleted with the OperatorGroup; annotation {} creates roles for users",
             policy::USER_ROLES
         );
         let roles = format!("roles olm.og.{}.*", group.name());
         answer.line(group, Carried::NotNeeded, roles, text);
-        Group { account: Some(account.to_owned()).filter(|name| !name.is_empty()), ..watched }
+        Group { account: Some(account.to_owned()).filter(|name| !name.is_empty()), ..converted }
     }
 }
 
-/// Returns the namespace that a group has its operators watch, and whether that is known.
-fn watched(group: &Object, answer: &mut Answer) -> Group {
-    let selects = ["matchLabels", "matchExpressions"]
-        .iter()
-        .any(|part| has(group, &format!("/spec/selector/{part}")));
-    let mut targets = texts(group, "/spec/targetNamespaces");
-    let mut field = "targetNamespaces";
-    if selects && targets.is_empty() {
-        field = "selector";
-        targets = texts(group, "/status/namespaces");
-        if targets.is_empty() {
+/// Returns the field of a group that says which namespaces its operators watch, and these. None are
+/// all of them; with a selector, its status does not list them yet.
+pub(super) fn watched(group: &Object) -> (&'static str, BTreeSet<&str>) {
+    let targets = texts(group, "/spec/targetNamespaces");
+    let (field, names) = if targets.is_empty() && selects(group) {
+        ("selector", texts(group, "/status/namespaces"))
+    } else {
+        ("targetNamespaces", targets)
+    };
+    (field, names.into_iter().filter(|name| !name.is_empty()).collect())
+}
+
+fn selects(group: &Object) -> bool {
+    ["matchLabels", "matchExpressions"].iter().any(|it| has(group, &format!("/spec/selector/{it}")))
+}
+
+/// Returns the one namespace that an extension then watches, if that is known.
+fn convert(group: &Object, answer: &mut Answer) -> Group {
+    let (field, names) = watched(group);
+    if selects(group) && field != "selector" {
+        let text = "ignored by OLM Classic, because targetNamespaces is set";
+        answer.line(group, Carried::NotNeeded, "selector", text);
+    }
+    let (count, named) = (names.len(), names.iter().join(", "));
+    let line = format!("{field}: {named}");
+    match names.first() {
+        None if field == "selector" => {
             let text = "its status does not list the selected namespaces: set targetNamespaces";
             answer.line(group, Carried::No, field, text);
             return Group::default();
         }
-    } else if selects {
-        let text = "ignored by OLM Classic, because targetNamespaces is set";
-        answer.line(group, Carried::NotNeeded, "selector", text);
-    }
-    targets.retain(|name| !name.is_empty());
-    targets.sort_unstable();
-    targets.dedup();
-    let line = format!("{field}: {}", targets.join(", "));
-    let mut watches = None;
-    match targets[..] {
-        [] => {
+        None => {
             let text = "watches all namespaces, like an extension by default";
             answer.line(group, Carried::NotNeeded, field, text);
         }
-        [only] => {
-            answer.line(group, Carried::Yes, line, "becomes watchNamespace");
-            watches = Some(only.to_owned());
-        }
-        _ => {
+        Some(_) if count == 1 => answer.line(group, Carried::Yes, line, "becomes watchNamespace"),
+        Some(_) => {
             let text = format!(
-                "watches {} namespaces ({}); an extension watches one or all: set \
-                 watchNamespace, or it watches all",
-                targets.len(),
-                targets.join(", ")
+                "watches {count} namespaces ({named}); an extension watches one or all: set \
+                 watchNamespace, or it watches all"
             );
             answer.line(group, Carried::No, line, text);
         }
     }
+    let watches = names.first().filter(|_| count == 1).map(|only| (*only).to_owned());
     Group { watches, is_decided: true, account: None }
 }
 

@@ -16,11 +16,9 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 use olm_api::keys::label;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-pub use source::name as catalog_name;
-
-use crate::object::{Object, is_set};
+use crate::object::{Object, is_set, object};
 
 /// API group of Classic.
 pub const GROUP: &str = "operators.coreos.com";
@@ -68,12 +66,7 @@ pub struct Line {
 /// What a Subscription becomes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Migration {
-    /// Namespace and name of the Subscription.
-    pub subscription: (String, String),
-    /// Classic installed it by itself, for others.
-    pub is_dependency: bool,
-    /// Name of the CSV that is installed, if one is.
-    pub csv: Option<String>,
+    pub subscription: Object,
     /// The account, where Classic used none of its own.
     pub account: Option<Object>,
     /// The extension, pinned to the installed version.
@@ -132,15 +125,14 @@ impl<'a> Classic<'a> {
         });
         let unused = if wanted.is_empty() { unused } else { Vec::new() };
         used.into_iter().chain(unused).for_each(|source| source::convert(source, &mut answer));
-        let mut packages = BTreeMap::new();
         for subscription in of_them() {
-            self.subscription(subscription, &mut packages, &mut answer);
+            self.subscription(subscription, &mut answer);
         }
         if wanted.is_empty() {
             self.others(&mut answer);
         }
         // What was installed for others comes before them.
-        answer.migrations.sort_by_key(|migration| !migration.is_dependency);
+        answer.migrations.sort_by_key(|it| !subscription::is_dependency(&it.subscription));
         answer
     }
 
@@ -196,6 +188,15 @@ impl<'a> Classic<'a> {
         })
     }
 
+    /// Returns the name of the catalog that a Subscription follows, and the CatalogSource that it becomes
+    /// of, if that is there.
+    pub fn catalog<'s>(&self, subscription: &'s Object) -> (&'s str, Option<&'a Object>) {
+        let source = subscription.text_at("/spec/source");
+        let namespace = subscription.text_at("/spec/sourceNamespace");
+        let found = self.find("CatalogSource", namespace, source);
+        (source::name(source, found), found)
+    }
+
     fn all(&self, kind: &str) -> impl Iterator<Item = &'a Object> {
         self.of_kind.get(kind).into_iter().flatten().copied()
     }
@@ -231,10 +232,7 @@ impl Answer {
 
     /// Says whether an extension comes from a CSV: the lines of its Subscription are about it.
     fn comes_from(&self, csv: &Object) -> bool {
-        self.migrations.iter().any(|migration| {
-            migration.subscription.0 == csv.namespace()
-                && migration.csv.as_deref() == Some(csv.name())
-        })
+        self.migrations.iter().any(|it| installed(&it.subscription) == Some(csv.place()))
     }
 
     /// Returns what is not converted of a Subscription, its CSV, the group of its namespace and its
@@ -262,6 +260,21 @@ impl Answer {
     pub fn is_whole(&self) -> bool {
         self.lines.iter().all(|line| line.carried != Carried::No)
     }
+}
+
+/// Returns the place of the CSV that a Subscription has installed.
+pub fn installed(subscription: &Object) -> Option<String> {
+    let csv = subscription.text_at("/status/installedCSV");
+    (!csv.is_empty()).then(|| format!("{}/{csv}", subscription.namespace()))
+}
+
+/// Makes an object of ours.
+fn ours(kind: &str, name: &str, annotations: Map<String, Value>, spec: Value) -> Object {
+    let mut made = object(olm_api::API_VERSION, kind, name, "").with("spec", spec);
+    if !annotations.is_empty() {
+        made.metadata_mut().insert("annotations".to_owned(), Value::Object(annotations));
+    }
+    made
 }
 
 /// Returns the texts of a list.

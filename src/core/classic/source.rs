@@ -1,7 +1,6 @@
 //! What a `CatalogSource` becomes.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use itertools::Itertools as _;
 use jiff::SignedDuration;
@@ -9,12 +8,10 @@ use olm_api::keys::annotation::CATALOG_IMAGE_TEMPLATE as TEMPLATE;
 use olm_api::keys::policy;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Carried, has, texts};
+use super::{Answer, Carried, has, ours, texts};
 use crate::catalog::template;
 use crate::error::quote;
 use crate::object::Object;
-
-const MINUTE: Duration = Duration::from_mins(1);
 
 /// Catalogs that come with a platform: their name in Classic, their name for OLM v1, and the repository
 /// of their image.
@@ -31,7 +28,7 @@ const OLDEST: &str = "v1.33.0";
 
 /// Returns the name of the catalog that a source becomes: that of the platform, unless the object has
 /// an image of somebody else, such as a mirror's.
-pub fn name<'a>(source: &'a str, found: Option<&Object>) -> &'a str {
+pub(super) fn name<'a>(source: &'a str, found: Option<&Object>) -> &'a str {
     let image = found.map_or("", |found| found.text_at("/spec/image"));
     let rows = DEFAULTS.lines().filter_map(|row| row.split('\t').collect_tuple::<(_, _, _)>());
     let known = rows.filter(|(classic, ..)| *classic == source).find(|(_, _, repository)| {
@@ -109,15 +106,13 @@ pub(super) fn convert(source: &Object, answer: &mut Answer) {
     }
     priority(source, &mut spec, answer);
     poll(source, image, &mut spec, answer);
-    let metadata = metadata(source, annotations, answer);
+    pull_secret(source, &mut annotations, answer);
     for (fields, text) in NOT_NEEDED {
         for field in fields.iter().filter(|field| has(source, &format!("/spec/{field}"))) {
             answer.line(source, Carried::NotNeeded, *field, text);
         }
     }
-    let object = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterCatalog",
-        "metadata": metadata, "spec": spec});
-    answer.catalogs.extend(Object::from_value(object));
+    answer.catalogs.push(ours("ClusterCatalog", source.name(), annotations, spec));
 }
 
 fn priority(source: &Object, spec: &mut Value, answer: &mut Answer) {
@@ -133,9 +128,7 @@ fn priority(source: &Object, spec: &mut Value, answer: &mut Answer) {
     }
 }
 
-/// Returns name and annotations of the catalog, its pull secret among them.
-fn metadata(source: &Object, mut annotations: Map<String, Value>, answer: &mut Answer) -> Value {
-    let mut metadata = json!({"name": source.name()});
+fn pull_secret(source: &Object, annotations: &mut Map<String, Value>, answer: &mut Answer) {
     let secrets = texts(source, "/spec/secrets");
     if let Some(secret) = secrets.first() {
         annotations.insert(policy::PULL_SECRET.to_owned(), json!(secret));
@@ -145,14 +138,10 @@ fn metadata(source: &Object, mut annotations: Map<String, Value>, answer: &mut A
         );
         answer.line(source, Carried::Yes, format!("secrets: {secret}"), text);
     }
-    if !annotations.is_empty() {
-        metadata["annotations"] = Value::Object(annotations);
-    }
     for more in secrets.iter().skip(1) {
         let text = "a catalog has one pull secret: merge them";
         answer.line(source, Carried::No, format!("secrets: {more}"), text);
     }
-    metadata
 }
 
 /// Returns an image with a tag or a digest, which the kubelet does without and a ClusterCatalog does not.
@@ -196,8 +185,9 @@ fn poll(source: &Object, image: &str, spec: &mut Value, answer: &mut Answer) {
 
 /// Returns the minutes of a Go duration, rounded up.
 fn minutes(text: &str) -> Option<u64> {
-    let duration: Duration = text.parse::<SignedDuration>().ok()?.try_into().ok()?;
-    u64::try_from(duration.as_nanos().div_ceil(MINUTE.as_nanos())).ok().filter(|it| *it > 0)
+    let duration = text.parse::<SignedDuration>().ok()?;
+    let seconds = duration.as_secs() + i64::from(duration.subsec_nanos() > 0);
+    Some(u64::try_from(seconds).ok()?.div_ceil(60)).filter(|it| *it > 0)
 }
 
 #[cfg(test)]

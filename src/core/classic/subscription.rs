@@ -1,56 +1,43 @@
 //! What a Subscription becomes.
 
-use std::collections::BTreeMap;
-
 use olm_api::keys::{label, policy};
 use serde_json::{Map, Value, json};
 
 use super::group::configuration;
-use super::{Answer, Carried, Classic, Migration, source, texts};
+use super::{Answer, Carried, Classic, Migration, installed, ours, texts};
 use crate::error::quote;
-use crate::object::Object;
+use crate::object::{Object, object};
 use crate::version::Version;
 
 impl Classic<'_> {
     /// Converts a Subscription, unless its package has an extension already.
-    pub(super) fn subscription<'s>(
-        &self,
-        subscription: &'s Object,
-        packages: &mut BTreeMap<&'s str, &'s Object>,
-        answer: &mut Answer,
-    ) {
+    pub(super) fn subscription(&self, subscription: &Object, answer: &mut Answer) {
         let package = subscription.text_at("/spec/name");
         if package.is_empty() {
             let text = "is missing: there is no package name";
             return answer.line(subscription, Carried::No, "name", text);
         }
-        if let Some(first) = packages.get(package) {
+        let is_same = |it: &&Migration| it.subscription.text_at("/spec/name") == package;
+        if let Some(first) = answer.migrations.iter().find(is_same) {
             let text = format!(
                 "a package can be installed only once: {package} in {} is converted",
-                first.namespace()
+                first.subscription.namespace()
             );
             return answer.line(subscription, Carried::No, format!("name: {package}"), text);
         }
-        packages.insert(package, subscription);
-        let mut metadata = json!({"name": package});
         let text = format!("becomes extension {package}");
         answer.line(subscription, Carried::Yes, format!("name: {package}"), text);
         let version = self.installed(subscription, answer);
         let mut annotations = self.approval(subscription, answer);
         self.conditions(subscription, &mut annotations, answer);
         self.proxies(subscription, &mut annotations, answer);
-        let csv = subscription.text_at("/status/installedCSV");
-        if !csv.is_empty() {
+        if installed(subscription).is_some() {
             annotations.insert(policy::ADOPT.to_owned(), json!("CustomResourceDefinition"));
         }
-        let is_dependency = is_dependency(subscription);
-        if is_dependency {
+        if is_dependency(subscription) {
             let text =
                 "was installed as a dependency; dependencies are no longer installed automatically";
             answer.line(subscription, Carried::Yes, "metadata.name", text);
-        }
-        if !annotations.is_empty() {
-            metadata["annotations"] = Value::Object(annotations);
         }
         let group = self.group(subscription, answer);
         self.csv(subscription, answer);
@@ -63,24 +50,18 @@ impl Classic<'_> {
         if let Some(config) = configuration(subscription, &group, answer) {
             spec["config"] = config;
         }
-        let follow = json!({"apiVersion": olm_api::API_VERSION, "kind": "ClusterExtension",
-            "metadata": metadata, "spec": spec});
-        let mut extension = follow.clone();
-        if let Some(version) = &version {
-            extension["spec"]["source"]["catalog"]["version"] = json!(version);
+        let extension = |spec| ours("ClusterExtension", package, annotations.clone(), spec);
+        let follow = version.as_ref().map(|_| extension(spec.clone()));
+        if let Some(version) = version {
+            spec["source"]["catalog"]["version"] = json!(version);
         }
-        let made = group.account.is_none().then(|| {
-            Object::from_value(json!({"apiVersion": "v1", "kind": "ServiceAccount",
-                "metadata": {"name": account, "namespace": subscription.namespace()}}))
-        });
-        let Some(extension) = Object::from_value(extension) else { return };
+        let makes_account = group.account.is_none();
         answer.migrations.push(Migration {
-            subscription: (subscription.namespace().to_owned(), subscription.name().to_owned()),
-            is_dependency,
-            csv: Some(csv.to_owned()).filter(|csv| !csv.is_empty()),
-            account: made.flatten(),
-            follow: version.and_then(|_| Object::from_value(follow)),
-            extension,
+            subscription: subscription.clone(),
+            account: makes_account
+                .then(|| object("v1", "ServiceAccount", &account, subscription.namespace())),
+            extension: extension(spec),
+            follow,
             is_decided: group.is_decided,
         });
     }
@@ -104,8 +85,7 @@ impl Classic<'_> {
             let field = format!("sourceNamespace: {namespace}");
             answer.line(subscription, Carried::NotNeeded, field, "catalogs are cluster-scoped");
         }
-        let found = self.find("CatalogSource", namespace, source);
-        let name = source::name(source, found);
+        let (name, found) = self.catalog(subscription);
         let known = found.is_some() || name != source;
         if !source.is_empty() {
             let labels = json!({label::METADATA_NAME: name});
@@ -185,7 +165,7 @@ impl Classic<'_> {
 
 /// Returns whether OLM Classic created the Subscription as a dependency of another, which its name
 /// shows.
-fn is_dependency(subscription: &Object) -> bool {
+pub(super) fn is_dependency(subscription: &Object) -> bool {
     let of = |field: &str| subscription.text_at(&format!("/spec/{field}"));
     let [name, channel] = ["name", "channel"].map(of);
     let [source, namespace] = ["source", "sourceNamespace"].map(of);

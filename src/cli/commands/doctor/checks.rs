@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use olm_api::keys::{label, name};
 use olm_core::extension::holds::advice;
 use olm_core::guard::{Policy, in_force};
+use olm_core::object::items;
 use olm_core::settings::{ControllerSettings, KEY, REINSTALL};
 
 use super::facts::{self, Facts, Refusal};
@@ -99,12 +100,9 @@ pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refus
             }
             Err(refusal) => return Err(refusal),
         };
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let served = list(&crd["spec"]["versions"])
-            .iter()
+        let served = items(&crd["spec"]["versions"])
             .any(|version| version["name"] == "v1" && version["served"] == true);
-        let established = list(&crd["status"]["conditions"])
-            .iter()
+        let established = items(&crd["status"]["conditions"])
             .any(|it| it["type"] == "Established" && it["status"] == "True");
         if !served || !established {
             rows.push(Row::problem(
@@ -112,9 +110,8 @@ pub(super) fn kinds_of(facts: &Facts, wanted: &[&str]) -> Result<Vec<Row>, Refus
                 REINSTALL,
             ));
         }
-        let stored = list(&crd["status"]["storedVersions"]);
-        let others: Vec<_> =
-            stored.iter().filter_map(Value::as_str).filter(|it| *it != "v1").collect();
+        let stored = items(&crd["status"]["storedVersions"]).filter_map(Value::as_str);
+        let others: Vec<_> = stored.filter(|it| *it != "v1").collect();
         if !others.is_empty() {
             let text = format!("CRD {} still stores {}", facts::crd(kind), others.join(", "));
             rows.push(Row::warning(text, ""));
@@ -156,8 +153,7 @@ fn controller_rights(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let accounts = facts.items::<Value>(facts::RIGHTS)?;
     let rows = accounts.iter().map(|asked| {
         let account = asked["account"].as_str().unwrap_or_default();
-        let missing = asked["missing"].as_array().into_iter().flatten();
-        let missing: Vec<_> = missing.filter_map(Value::as_str).collect();
+        let missing: Vec<_> = items(&asked["missing"]).filter_map(Value::as_str).collect();
         if missing.is_empty() {
             return Row::ok(format!("service account {account} has every right it needs"));
         }
@@ -168,7 +164,7 @@ fn controller_rights(facts: &Facts) -> Result<Vec<Row>, Refusal> {
 
 fn settings(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let mut rows = Vec::new();
-    for published in facts.of_controllers::<ConfigMap>(facts::CONFIG)? {
+    for published in facts.of_controllers::<ConfigMap>(facts.items(facts::CONFIG)?) {
         let namespace = published.namespace().unwrap_or_default();
         let text = published.data.as_ref().and_then(|data| data.get(KEY));
         let text = text.map_or("", String::as_str);
@@ -205,7 +201,7 @@ fn leases(facts: &Facts) -> Result<Vec<Row>, Refusal> {
     let now = facts.server_time.unwrap_or(facts.now);
     let mut rows = Vec::new();
     for lease in facts::LEASES {
-        let found: Vec<Lease> = facts.of_controllers(lease)?;
+        let found: Vec<Lease> = facts.of_controllers(facts.items(lease)?);
         if found.is_empty() {
             rows.push(Row::warning(format!("{lease}: no process has held it yet"), ""));
         }
@@ -418,20 +414,23 @@ mod tests {
         assert_eq!(rows[0], Row::ok(format!("{first}: h leads in n")));
     }
 
-    // Whoever may write Leases or ConfigMaps in a namespace may give them any name.
+    // Whoever may write Leases, ConfigMaps or Secrets in a namespace may give them any name.
     #[test]
-    fn leases_and_settings_of_others_do_not_count() {
+    fn leases_settings_and_releases_of_others_do_not_count() {
         let of = |namespace: &str| json!({"metadata": {"namespace": namespace}});
         let mut deployment = of("olm");
-        let args = json!(["--leader-elect", "--extension-lease=leases/l"]);
+        let args = ["--leader-elect", "--extension-lease=leases/l", "--system-namespace=system"];
         deployment["spec"]["template"]["spec"]["containers"] = json!([{"args": args}]);
-        let all = json!([of("olm"), of("leases"), of("tenant")]);
+        let all = json!(["olm", "leases", "system", "tenant"].map(of));
         let mut facts = facts(facts::CONFIG, &all);
-        let count = |facts: &Facts| facts.of_controllers::<ConfigMap>(facts::CONFIG).unwrap().len();
-        assert_eq!(count(&facts), 3, "no controller is known");
+        let count = |facts: &Facts| {
+            let all = facts.items::<ConfigMap>(facts::CONFIG).unwrap();
+            facts.of_controllers(all).len()
+        };
+        assert_eq!(count(&facts), 4, "no controller is known");
         let deployments = Ok(json!({"items": [deployment]}));
         facts.answers.insert(facts::DEPLOYMENTS.to_owned(), deployments);
-        assert_eq!(count(&facts), 2);
+        assert_eq!(count(&facts), 3);
     }
 
     #[test]

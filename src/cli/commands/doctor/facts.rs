@@ -4,6 +4,7 @@ use jiff::fmt::rfc2822;
 use kube::ResourceExt;
 use olm_api::keys::name;
 use olm_cluster::{join_bounded, reviews};
+use olm_core::object::items;
 use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::Account;
 use olm_core::rights::Half;
@@ -106,17 +107,13 @@ impl Facts {
 
     /// Returns those of the items that belong to a controller, by their namespace: anyone may create
     /// an object with the same name. Returns all of them if no controller is known.
-    pub(super) fn of_controllers<T: DeserializeOwned + ResourceExt>(
-        &self,
-        name: &str,
-    ) -> Result<Vec<T>, Refusal> {
-        let mut items: Vec<T> = self.items(name)?;
+    pub(super) fn of_controllers<T: ResourceExt>(&self, mut items: Vec<T>) -> Vec<T> {
         let deployments: Vec<Value> = self.items(DEPLOYMENTS).unwrap_or_default();
         let places: BTreeSet<_> = deployments.iter().flat_map(places).collect();
         items.retain(|item| {
             places.is_empty() || item.namespace().is_some_and(|it| places.contains(it.as_str()))
         });
-        Ok(items)
+        items
     }
 
     /// Asks what the accounts of the controllers lack of what they need.
@@ -154,25 +151,26 @@ impl Facts {
     }
 
     pub(super) fn items<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Refusal> {
-        let items = self.one(name)?["items"].as_array();
-        items
-            .into_iter()
-            .flatten()
-            .map(|item| T::deserialize(item))
-            .collect::<Result<_, _>>()
-            .map_err(|error| Refusal::Failed(format!("{name}: {error}")))
+        let read = items(&self.one(name)?["items"]).map(|item| T::deserialize(item));
+        let read: Result<_, _> = read.collect();
+        read.map_err(|error| Refusal::Failed(format!("{name}: {error}")))
     }
 }
 
-/// Returns the namespaces of a controller's Deployment and of the leases that it is told to use.
+/// Returns the arguments of a controller's Deployment.
+pub(super) fn args(deployment: &Value) -> impl Iterator<Item = &str> {
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    items(args).filter_map(Value::as_str)
+}
+
+/// Returns the namespaces of a controller's Deployment, and those that it is told to use.
 fn places(deployment: &Value) -> impl Iterator<Item = &str> {
-    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
-    let leases = args.into_iter().flatten().filter_map(|arg| {
-        let (flag, place) = arg.as_str()?.split_once('=')?;
-        let is_lease = matches!(flag, "--extension-lease" | "--catalog-lease");
-        place.split_once('/').filter(|_| is_lease).map(|(namespace, _)| namespace)
+    let told = args(deployment).filter_map(|arg| match arg.split_once('=')? {
+        ("--extension-lease" | "--catalog-lease", lease) => Some(lease.split_once('/')?.0),
+        ("--system-namespace", namespace) => Some(namespace),
+        _ => None,
     });
-    deployment["metadata"]["namespace"].as_str().into_iter().chain(leases)
+    deployment["metadata"]["namespace"].as_str().into_iter().chain(told)
 }
 
 /// Returns the account of a controller's Deployment, and what it needs.
@@ -183,9 +181,7 @@ fn needs(deployment: &Value) -> (Account, Permissions) {
         namespace: text(&deployment["metadata"]["namespace"]),
         name: text(&pod["serviceAccountName"]),
     };
-    let args = pod["containers"][0]["args"].as_array();
-    let args: Vec<_> = args.into_iter().flatten().filter_map(Value::as_str).collect();
-    let value = |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag));
+    let value = |flag: &str| args(deployment).find_map(|arg| arg.strip_prefix(flag));
     let components = value("--components=");
     let runs = |part: &str| components.is_none_or(|all| all.split(',').any(|it| it == part));
     let halves = [

@@ -6,7 +6,6 @@
 mod checks;
 mod dump;
 mod facts;
-mod releases;
 mod takeover;
 
 use crate::commands::prelude::*;

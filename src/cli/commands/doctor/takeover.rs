@@ -3,20 +3,19 @@
 //!
 //! Source: deploying.md 7.2, 7.5.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use olm_api::keys::{annotation, label};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use olm_api::keys::label;
 use olm_cluster::join_bounded;
 use olm_core::extension::ValidExtension;
-use olm_core::helm::{self, Release};
+use olm_core::helm::{self, HelmError, Index, Release};
+use olm_core::object::items;
 use olm_core::rbac::{Permissions, lines};
 use olm_core::revision::{Account, Desired};
 
 use super::facts::{self, Facts, Refusal, get, lacking};
-use super::releases::{Left, Releases};
 use super::{Level, Row, about, checks};
 use crate::changes::{self, keeper};
 use crate::commands::prelude::*;
-use crate::puller::puller;
 
 /// The verbs that the controller needs on every object of an extension.
 const VERBS: [&str; 3] = ["get", "patch", "delete"];
@@ -36,7 +35,10 @@ pub(super) async fn rows(client: &Client, facts: &Facts, managed: &[Managed]) ->
     rows.extend(kinds_and_policies(facts));
     let leases = checks::some(facts, &["leases"]).into_iter();
     // Whoever holds them is about to go.
-    rows.extend(leases.map(|row| Row { level: row.level.min(Level::Warning), ..row }));
+    rows.extend(leases.map(|row| match row.level {
+        Level::Problem => Row { level: Level::Warning, ..row },
+        Level::Ok | Level::Warning | Level::Unknown => row,
+    }));
     rows.extend(about("leftovers", left(client).await));
     rows.extend(about("openshift", openshift));
     rows.extend(checks::some(facts, &["catalogs"]));
@@ -79,16 +81,14 @@ fn upstream(facts: &Facts, openshift: Option<&Row>) -> Vec<Row> {
         let metadata = &one["metadata"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-        let container = &one["spec"]["template"]["spec"]["containers"][0];
-        let args = container["args"].as_array().into_iter().flatten();
-        let args: Vec<_> = args.filter_map(Value::as_str).collect();
-        let image = text(&container["image"]);
+        let args: Vec<_> = facts::args(one).collect();
+        let image = text(&one["spec"]["template"]["spec"]["containers"][0]["image"]);
         // Upstream has no such flag.
         if args.iter().any(|arg| arg.starts_with("--components=")) {
             return Row::ok(format!("{namespace}/{name} is olm-controller, and stays"));
         }
         let what = format!("{namespace}/{name}: {image} {}", args.join(" "));
-        let managers = metadata["managedFields"].as_array().into_iter().flatten();
+        let managers = items(&metadata["managedFields"]);
         let managers = managers.filter_map(|entry| entry["manager"].as_str());
         let left_alone = openshift.is_some_and(|row| row.level == Level::Warning);
         let keeper = keeper(managers);
@@ -148,7 +148,8 @@ struct Asked<'a> {
     managed: &'a [Managed],
     revisions: Vec<ClusterObjectSet>,
     older: Vec<Value>,
-    releases: Result<Releases, Refusal>,
+    /// The index Secrets of all releases of Helm.
+    releases: kube::Result<Vec<Secret>>,
 }
 
 async fn extensions(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<Row> {
@@ -165,12 +166,14 @@ async fn extensions(client: &Client, facts: &Facts, managed: &[Managed]) -> Vec<
     };
     let revisions = facts.items(facts::REVISIONS).map_err(&mut refused);
     let older = facts.items(facts::OLDER_REVISIONS).map_err(&mut refused);
+    let params = ListParams::default().labels(helm::INDEX_SELECTOR);
+    let releases = Api::<Secret>::all(client.clone()).list(&params).await;
     let asked = Asked {
         client,
         managed,
         revisions: revisions.unwrap_or_default(),
         older: older.unwrap_or_default(),
-        releases: Releases::list(client).await,
+        releases: releases.map(|listed| facts.of_controllers(listed.items)),
     };
     for extension in &all {
         let name = extension.name_any();
@@ -190,40 +193,24 @@ impl Asked<'_> {
         let own: Vec<&Managed> = own.collect();
         let revisions = self.revisions.iter().filter(|set| of(set.labels()));
         let revisions: Vec<&ClusterObjectSet> = revisions.collect();
-        let image = match revisions.iter().max_by_key(|set| set.spec.revision) {
-            Some(newest) => {
-                said.push(Row::ok("ClusterObjectSets, taken over as they are"));
-                Some(BundleRecord::of(newest).image)
-            }
-            None => match self.release(extension, account.as_ref()).await {
-                Ok(desired) => {
-                    said.push(self.would_change(&desired).await);
-                    desired.annotations.get(annotation::BUNDLE_REFERENCE).cloned()
-                }
-                Err(instead) => {
-                    said.push(instead);
-                    None
-                }
-            },
-        };
+        said.push(if revisions.is_empty() {
+            self.installed_by_helm(extension).await.unwrap_or_else(|instead| instead)
+        } else {
+            Row::ok("ClusterObjectSets, taken over as they are")
+        });
         said.extend(self.older_hold(&uid));
         let owners = revisions.iter().filter_map(|set| set.uid());
         said.extend(foreign(&own, &owners.chain([uid]).collect()));
         if let Some(account) = account {
             said.extend(self.lacking(&name, &account, &own).await);
         }
-        if let Some(image) = image.filter(|image| !image.is_empty()) {
-            said.extend(unreachable(&image).await);
-        }
         said
     }
 
     /// Reports revisions of an earlier upstream release that block an extension.
     fn older_hold(&self, uid: &str) -> Option<Row> {
-        let owned = |one: &&Value| {
-            let mut owners = one["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-            owners.any(|owner| owner["uid"] == uid)
-        };
+        let owned =
+            |one: &&Value| items(&one["metadata"]["ownerReferences"]).any(|it| it["uid"] == uid);
         let names = self.older.iter().filter(owned);
         let names: Vec<_> = names.filter_map(|one| one["metadata"]["name"].as_str()).collect();
         let hint =
@@ -261,21 +248,23 @@ impl Asked<'_> {
         }
     }
 
-    /// Returns the revision that what Helm left would become, or what is said instead.
-    async fn release(
-        &self,
-        extension: &ClusterExtension,
-        account: Option<&Account>,
-    ) -> Result<Desired, Row> {
+    /// Says what would change of what Helm installed, or else why that is not known.
+    async fn installed_by_helm(&self, extension: &ClusterExtension) -> Result<Row, Row> {
         let Ok(releases) = &self.releases else {
             return Err(Row::unknown("you may not read whether Helm installed it", "list Secrets"));
         };
-        match releases.of(self.client, &extension.name_any()).await {
-            Ok(Left::Release(release)) => {
-                desired(*release, extension, account).map_err(|why| Row::problem(why, ""))
+        let name = extension.name_any();
+        let of = |secret: &&Secret| secret.labels().get(helm::NAME) == Some(&name);
+        let indexes: Vec<&Secret> = releases.iter().filter(of).collect();
+        if indexes.is_empty() {
+            return Err(Row::ok("nothing is installed"));
+        }
+        match release(self.client, &indexes).await {
+            Ok(Some(release)) => {
+                let desired = desired(release, extension).map_err(|why| Row::problem(why, ""))?;
+                Ok(self.would_change(&desired).await)
             }
-            Ok(Left::Nothing) => Err(Row::ok("nothing is installed")),
-            Ok(Left::Failed) => {
+            Ok(None) => {
                 let text = "its only release failed: its objects are adopted, and installed again";
                 Err(Row::warning(text, ""))
             }
@@ -352,27 +341,27 @@ fn foreign(own: &[&Managed], owners: &BTreeSet<String>) -> Vec<Row> {
     controlled.collect()
 }
 
-/// Returns the revision that a release would become.
-fn desired(
-    release: Release,
-    extension: &ClusterExtension,
-    account: Option<&Account>,
-) -> Result<Desired, String> {
-    let nobody = || Account { namespace: String::new(), name: String::new() };
-    let valid = ValidExtension::of(extension).ok_or("its spec names no package")?;
-    let account = account.cloned().unwrap_or_else(nobody);
-    release.desired(valid, &account).map_err(|error| Chain(&error).to_string())
+/// Reads the release that counts, as the caller, if one was rolled out.
+async fn release(client: &Client, indexes: &[&Secret]) -> Result<Option<Release>, String> {
+    let wrong = |error: HelmError| error.to_string();
+    let namespace = indexes.iter().find_map(|index| index.namespace()).unwrap_or_default();
+    let indexes = indexes.iter().map(|index| Index::read(index)).collect::<Result<_, _>>();
+    let Some(index) = helm::current(indexes.map_err(wrong)?) else { return Ok(None) };
+    let api = Api::<Secret>::namespaced(client.clone(), &namespace);
+    let mut others = Vec::with_capacity(index.others.len());
+    for other in &index.others {
+        let found = api.get(other).await;
+        let found = found.map_err(|error| format!("Secret {other}: {}", failure(&error)))?;
+        others.push(helm::chunk(&found).map_err(wrong)?);
+    }
+    index.release(&others).map(Some).map_err(wrong)
 }
 
-/// Reports an image that cannot be pulled.
-async fn unreachable(image: &str) -> Option<Row> {
-    let asked = async {
-        let image = image.parse()?;
-        anyhow::Ok(puller()?.probe(&image).await?)
-    };
-    let why = asked.await.err()?;
-    let text = format!("its bundle image {image} cannot be pulled from here: {}", one_line(&why));
-    Some(Row::warning(text, "--auth-file, or a mirror"))
+/// Returns the revision that a release would become. Its objects depend on no account.
+fn desired(release: Release, extension: &ClusterExtension) -> Result<Desired, String> {
+    let nobody = Account { namespace: String::new(), name: String::new() };
+    let valid = ValidExtension::of(extension).ok_or("its spec names no package")?;
+    release.desired(valid, &nobody).map_err(|error| Chain(&error).to_string())
 }
 
 #[cfg(test)]
@@ -401,6 +390,16 @@ mod tests {
         ];
         let want = want.map(|object| format!("kubectl delete {object}"));
         assert_eq!(hints.collect::<Vec<_>>(), want);
+    }
+
+    #[tokio::test]
+    async fn leases_that_may_not_be_read_are_not_known() {
+        let refused = || Err(Refusal::Failed("no".to_owned()));
+        let answers = facts::LEASES.map(|lease| (lease.to_owned(), refused())).into();
+        let facts = Facts { answers, now: jiff::Timestamp::UNIX_EPOCH, server_time: None };
+        let rows = rows(&client(|_, _, _| Err(404)), &facts, &[]).await;
+        let row = rows.iter().find(|row| row.subject == "leases").unwrap();
+        assert_eq!(row.level, Level::Unknown);
     }
 
     #[rstest]

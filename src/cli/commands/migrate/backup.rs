@@ -5,6 +5,7 @@
 use std::io::Write as _;
 
 use olm_core::classic::takeover::remembered;
+use olm_core::object::items;
 use olm_image::present;
 
 use crate::commands::prelude::*;
@@ -23,69 +24,72 @@ pub(super) struct Backup {
 
 /// The backup of one Subscription.
 #[derive(Debug, Clone)]
-pub(super) struct Entry(Value);
+pub(super) struct Entry {
+    /// Name of the extension.
+    pub(super) extension: String,
+    pub(super) subscription: Object,
+    /// The CSV that it had installed.
+    pub(super) csv: Object,
+    /// Its InstallPlans, and the OperatorGroup.
+    pub(super) others: Vec<Object>,
+    /// Names, labels and owners of what runs.
+    pub(super) running: Vec<Object>,
+}
 
 impl Entry {
     /// Makes an entry of what Classic has and what runs.
     pub(super) fn new(
-        cluster: &str,
         extension: &str,
         subscription: &Object,
         csv: &Object,
-        (objects, running): (&[&Object], &[Object]),
+        (others, running): (&[&Object], &[Object]),
     ) -> Self {
-        let objects: Vec<Value> = [subscription, csv]
-            .into_iter()
-            .chain(objects.iter().copied())
-            .map(|object| {
-                let mut object = object.clone();
-                object.metadata_mut().remove("managedFields");
-                object.into_value()
-            })
-            .collect();
-        let running: Vec<Value> = running.iter().map(remembered).collect();
-        Self(json!({"form": FORM, "cluster": cluster, "extension": extension,
-            "namespace": subscription.namespace(), "subscription": subscription.name(),
-            "objects": objects, "running": running}))
+        let kept = |object: &Object| {
+            let mut object = object.clone();
+            object.metadata_mut().remove("managedFields");
+            object
+        };
+        Self {
+            extension: extension.to_owned(),
+            subscription: kept(subscription),
+            csv: kept(csv),
+            others: others.iter().copied().map(kept).collect(),
+            running: running.iter().map(remembered).collect(),
+        }
     }
 
-    fn list(&self, key: &str) -> Vec<Object> {
-        let list = self.0[key].as_array().into_iter().flatten();
-        list.cloned().filter_map(Object::from_value).collect()
+    fn read(document: &Value) -> Option<Self> {
+        let list = |key: &str| items(&document[key]).cloned().filter_map(Object::from_value);
+        let mut others: Vec<_> = list("objects").collect();
+        let mut first = |kind: &str| {
+            let at = others.iter().position(|object| object.kind() == kind)?;
+            Some(others.remove(at))
+        };
+        Some(Self {
+            subscription: first("Subscription")?,
+            csv: first("ClusterServiceVersion")?,
+            extension: document["extension"].as_str()?.to_owned(),
+            others,
+            running: list("running").collect(),
+        })
     }
 
-    /// Returns namespace and name of the Subscription.
-    pub(super) fn key(&self) -> (String, String) {
-        let text = |key: &str| self.0[key].as_str().unwrap_or_default().to_owned();
-        (text("namespace"), text("subscription"))
-    }
-
-    /// Returns the name of the extension.
-    pub(super) fn extension(&self) -> &str {
-        self.0["extension"].as_str().unwrap_or_default()
+    fn document(&self, cluster: &str) -> Value {
+        let objects: Vec<_> = self.objects().map(|object| &object.0).collect();
+        let running: Vec<_> = self.running.iter().map(|object| &object.0).collect();
+        json!({"form": FORM, "cluster": cluster, "extension": self.extension,
+            "namespace": self.subscription.namespace(), "subscription": self.subscription.name(),
+            "objects": objects, "running": running})
     }
 
     /// Returns the objects of Classic.
-    pub(super) fn objects(&self) -> Vec<Object> {
-        self.list("objects")
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Object> {
+        [&self.subscription, &self.csv].into_iter().chain(&self.others)
     }
 
-    /// Returns those of a kind.
-    pub(super) fn of_kind(&self, kind: &str) -> Vec<Object> {
-        self.objects().into_iter().filter(|object| object.kind() == kind).collect()
-    }
-
-    /// Returns the Subscription, and the CSV that it had installed.
-    pub(super) fn moved(&self) -> anyhow::Result<(Object, Object)> {
-        let first = |kind| self.of_kind(kind).into_iter().next();
-        first("Subscription")
-            .zip(first("ClusterServiceVersion"))
-            .context("the backup lacks a Subscription or its ClusterServiceVersion")
-    }
-
-    /// Returns the running objects: names, labels and owners.
-    pub(super) fn running(&self) -> Vec<Object> {
-        self.list("running")
+    /// Returns the other objects of a kind.
+    pub(super) fn others(&self, kind: &str) -> impl Iterator<Item = &Object> {
+        self.others.iter().filter(move |object| object.kind() == kind)
     }
 }
 
@@ -94,35 +98,28 @@ impl Backup {
     pub(super) fn open(path: &Path, cluster: &str) -> anyhow::Result<Self> {
         let shown = path.display();
         let text = present(std::fs::read_to_string(path)).with_context(|| shown.to_string())?;
-        let text = text.unwrap_or_default();
         let mut entries = Vec::new();
-        let documents = if text.is_empty() {
-            Vec::new()
-        } else {
-            yaml::to_json(&text).with_context(|| shown.to_string())?
-        };
-        for document in documents {
+        let documents = text.filter(|text| !text.is_empty()).map(|text| yaml::to_json(&text));
+        let documents = documents.transpose().with_context(|| shown.to_string())?;
+        for document in documents.into_iter().flatten() {
             if document["form"] != FORM {
                 bail!("{shown} already exists and is not a backup: --backup names another file");
             }
             if document["cluster"] != cluster {
                 bail!("{shown} is the backup of another cluster: --backup names another file");
             }
-            entries.push(Entry(document));
+            let entry = Entry::read(&document);
+            let lacks = "the backup lacks a Subscription or its ClusterServiceVersion";
+            entries.push(entry.context(lacks)?);
         }
         Ok(Self { path: path.to_owned(), cluster: cluster.to_owned(), entries })
-    }
-
-    /// Returns the cluster that it is of.
-    pub(super) fn cluster(&self) -> &str {
-        &self.cluster
     }
 
     /// Returns the last entry of each Subscription.
     pub(super) fn last(&self) -> Vec<&Entry> {
         let mut last: Vec<&Entry> = Vec::new();
         for entry in &self.entries {
-            last.retain(|it| it.key() != entry.key());
+            last.retain(|it| it.subscription.place() != entry.subscription.place());
             last.push(entry);
         }
         last
@@ -135,7 +132,8 @@ impl Backup {
         if self.entries.len() == before {
             return Ok(());
         }
-        let documents: Vec<Value> = self.entries.iter().map(|it| it.0.clone()).collect();
+        let documents = self.entries.iter().map(|it| it.document(&self.cluster));
+        let documents: Vec<Value> = documents.collect();
         let text = yaml::to_yaml_stream(&documents);
         let shown = self.path.display().to_string();
         let write = || {
@@ -161,50 +159,49 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    fn entry(cluster: &str, name: &str) -> Entry {
+impl Entry {
+    /// The entry of a Subscription, whose extension has its name.
+    pub(super) fn example(name: &str) -> Self {
         let object = |kind: &str, name: &str| {
             Object::from_value(json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": kind,
                 "metadata": {"name": name, "namespace": "light", "managedFields": [{}]}}))
             .unwrap()
         };
         let csv = object("ClusterServiceVersion", "lamp.v1.0.0");
-        Entry::new(
-            cluster,
-            "lamp",
-            &object("Subscription", name),
-            &csv,
-            (&[], std::slice::from_ref(&csv)),
-        )
+        let running = std::slice::from_ref(&csv);
+        Self::new(name, &object("Subscription", name), &csv, (&[], running))
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
 
     #[test]
     fn what_is_in_the_file_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup.yaml");
-        Backup::open(&path, "here").unwrap().add([entry("here", "lamp")]).unwrap();
+        Backup::open(&path, "here").unwrap().add([Entry::example("lamp")]).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let mut backup = Backup::open(&path, "here").unwrap();
-        backup.add([entry("here", "bulb"), entry("here", "lamp")]).unwrap();
+        backup.add([Entry::example("bulb"), Entry::example("lamp")]).unwrap();
         let backup = Backup::open(&path, "here").unwrap();
         assert_eq!(backup.entries.len(), 3);
-        let last: Vec<_> = backup.last().into_iter().map(Entry::key).collect();
-        assert_eq!(last, ["bulb", "lamp"].map(|name| ("light".to_owned(), name.to_owned())));
-        let (subscription, csv) = backup.last()[0].moved().unwrap();
-        assert_eq!((subscription.name(), csv.name()), ("bulb", "lamp.v1.0.0"));
-        assert_eq!(subscription.pointer("/metadata/managedFields"), None);
-        assert_eq!(backup.last()[0].running()[0].namespace(), "light");
+        let last = backup.last();
+        let places: Vec<_> = last.iter().map(|it| it.subscription.place()).collect();
+        assert_eq!(places, ["light/bulb", "light/lamp"]);
+        assert_eq!(last[0].csv.name(), "lamp.v1.0.0");
+        assert_eq!(last[0].subscription.pointer("/metadata/managedFields"), None);
+        assert_eq!(last[0].running[0].namespace(), "light");
     }
 
     #[test]
     fn a_file_of_something_else_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backup.yaml");
-        Backup::open(&path, "here").unwrap().add([entry("here", "lamp")]).unwrap();
+        Backup::open(&path, "here").unwrap().add([Entry::example("lamp")]).unwrap();
         let error = Backup::open(&path, "there").unwrap_err().to_string();
         assert!(error.ends_with("is the backup of another cluster: --backup names another file"));
         std::fs::write(&path, "kind: ConfigMap\n").unwrap();

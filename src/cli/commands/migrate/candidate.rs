@@ -1,11 +1,9 @@
 //! The data for moving a Subscription: its objects, the checks and the objects to write.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use olm_core::classic::takeover::{
-    Check, Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
+    Csv, Facts, Failed, Progress, Verdict, content, dropped, is_certificate, uid,
 };
-use olm_core::classic::{Answer, Classic, GROUP, Migration};
+use olm_core::classic::{Answer, Classic, GROUP, Migration, installed};
 use olm_core::error::shell_word;
 use olm_core::extension::{KnownCatalog, Policy, ValidExtension};
 use olm_core::helm;
@@ -21,37 +19,35 @@ use crate::target::Installation;
 /// A Subscription that is to be moved.
 pub(super) struct Candidate {
     pub(super) subscription: Object,
-    pub(super) verdict: Verdict,
+    /// What keeps it.
     pub(super) failed: Vec<Failed>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
     pub(super) progress: Progress,
-    /// The entry of the backup.
+    /// The entry of the backup: the file has it once the Subscription is gone.
     pub(super) entry: Option<Entry>,
-    /// Whether the entry exists already.
-    pub(super) is_kept: bool,
     /// Whether it was moved, and what ran was removed since.
     pub(super) is_removed: bool,
-    /// The tool that may create the Subscription again.
-    pub(super) keeper: Option<String>,
     pub(super) plan: Option<Plan>,
 }
 
 impl Candidate {
-    /// Finds the tool that may create the Subscription again, and notes it.
-    fn find_keeper(&mut self) {
-        self.keeper = changes::keeper_of(&self.subscription);
-        self.notes.extend(self.keeper.iter().map(|keeper| {
-            format!(
-                "its Subscription is managed by {keeper}, which may create it again: remove it from \
-                 its source without deleting it here"
-            )
-        }));
+    pub(super) fn verdict(&self) -> Verdict {
+        match self.failed.as_slice() {
+            [] if self.progress.extended => Verdict::Moved,
+            failed => Verdict::of(failed),
+        }
     }
 
-    /// Returns whether Classic has nothing of it any more, and nobody there can need it.
-    pub(super) fn is_gone(&self) -> bool {
-        !self.progress.subscribed && self.progress.csv == Csv::Gone
+    /// Returns the tool that may create the Subscription again.
+    pub(super) fn keeper(&self) -> Option<String> {
+        changes::keeper_of(&self.subscription).filter(|_| self.progress.subscribed)
+    }
+
+    /// Returns whether it is moved, or Classic has nothing of it any more, so that nobody there can need
+    /// it.
+    pub(super) fn goes(&self) -> bool {
+        self.failed.is_empty() || (!self.progress.subscribed && self.progress.csv == Csv::Gone)
     }
 }
 
@@ -62,33 +58,25 @@ pub(super) struct Plan {
     /// The running objects, as the content of the first revision.
     pub(super) stored: Vec<Object>,
     pub(super) extension: Object,
+    /// The extension as it follows its channel, where it is to.
     pub(super) follow: Option<Object>,
     pub(super) version: String,
 }
 
 /// The data that the candidates of a run share.
 pub(super) struct World<'a> {
-    pub(super) cluster: &'a Cluster,
+    cluster: &'a Cluster,
     /// Every object of Classic: as the backup has it, else as it is.
     objects: Vec<Object>,
-    /// The Subscriptions that are there.
-    live: BTreeSet<(String, String)>,
-    moving: BTreeSet<(String, String)>,
+    /// The entries of the backup whose Subscription is gone, by its place.
+    kept: BTreeMap<String, Entry>,
+    /// Places of the CSVs that are moved.
+    moving: BTreeSet<String>,
     answer: Answer,
     extensions: Vec<ClusterExtension>,
     /// The namespace of the controller.
     pub(super) namespace: String,
     follow: bool,
-}
-
-fn key(object: &Object) -> (String, String) {
-    (object.namespace().to_owned(), object.name().to_owned())
-}
-
-/// Returns namespace and name of the CSV that a Subscription has installed.
-fn installed(subscription: &Object) -> Option<(String, String)> {
-    let csv = subscription.pointer("/status/installedCSV").and_then(Value::as_str)?;
-    Some((subscription.namespace().to_owned(), csv.to_owned()))
 }
 
 impl<'a> World<'a> {
@@ -99,152 +87,139 @@ impl<'a> World<'a> {
         live: Vec<Object>,
         backup: &Backup,
         (names, namespace, follow): (&[String], Option<&str>, bool),
-    ) -> anyhow::Result<(Self, Vec<(String, String)>)> {
-        let subscriptions = live.iter().filter(|it| it.kind() == "Subscription");
-        let there: BTreeSet<_> = subscriptions.map(key).collect();
+    ) -> anyhow::Result<(Self, Vec<Object>)> {
+        let is_subscription = |it: &&Object| it.kind() == "Subscription";
+        let there: BTreeSet<_> = live.iter().filter(is_subscription).map(Object::place).collect();
         // While a Subscription is there, nothing of Classic is changed: what was kept is outdated.
-        let kept = backup.last().into_iter().filter(|entry| !there.contains(&entry.key()));
-        let mut objects: Vec<Object> = kept.flat_map(Entry::objects).collect();
+        let kept =
+            backup.last().into_iter().map(|entry| (entry.subscription.place(), entry.clone()));
+        let kept: BTreeMap<_, _> = kept.filter(|(place, _)| !there.contains(place)).collect();
+        let mut objects: Vec<Object> = kept.values().flat_map(Entry::objects).cloned().collect();
         for object in live {
-            let same = |known: &Object| known.kind() == object.kind() && key(known) == key(&object);
-            if !objects.iter().any(same) {
+            if objects.iter().all(|known| known.key() != object.key()) {
                 objects.push(object);
             }
         }
         let is_wanted = |it: &&Object| {
-            it.kind() == "Subscription"
-                && (names.is_empty() || names.iter().any(|name| name == it.name()))
+            (names.is_empty() || names.iter().any(|name| name == it.name()))
                 && namespace.is_none_or(|namespace| namespace == it.namespace())
         };
-        let wanted: Vec<&Object> = objects.iter().filter(is_wanted).collect();
+        let wanted = objects.iter().filter(is_subscription).filter(is_wanted);
+        let mut wanted: Vec<Object> = wanted.cloned().collect();
         if let Some(name) = names.iter().find(|name| wanted.iter().all(|it| it.name() != **name)) {
-            anyhow::bail!("there is no Subscription {name:?}");
+            bail!("there is no Subscription {name:?}");
         }
-        let moving = wanted.iter().copied().filter_map(installed).collect();
+        let moving = wanted.iter().filter_map(installed).collect();
         let answer = Classic::new(&objects).convert(&[]);
-        let order = |key: &(String, String)| {
-            answer.migrations.iter().position(|it| it.subscription == *key).unwrap_or(usize::MAX)
-        };
-        let mut keys: Vec<_> = wanted.into_iter().map(key).collect();
-        keys.sort_by_key(order);
+        wanted.sort_by_key(|wanted| {
+            let at = answer.migrations.iter().position(|it| it.subscription.key() == wanted.key());
+            at.unwrap_or(usize::MAX)
+        });
         let extensions = cluster.extensions().await?;
         let namespace = cluster.system_namespace().await?;
-        let world =
-            Self { cluster, live: there, moving, answer, extensions, namespace, objects, follow };
-        Ok((world, keys))
+        Ok((Self { cluster, objects, kept, moving, answer, extensions, namespace, follow }, wanted))
     }
 
     fn client(&self) -> &Client {
         self.cluster.own_client()
     }
 
-    /// From now on only these are moved, of those that were. Returns whether there are fewer now.
-    pub(super) fn move_only<'b>(
-        &mut self,
-        candidates: impl Iterator<Item = &'b Candidate>,
-    ) -> bool {
-        let moving: BTreeSet<_> = candidates.filter_map(|it| installed(&it.subscription)).collect();
-        let before = self.moving.len();
-        self.moving.retain(|csv| moving.contains(csv));
-        self.moving.len() < before
+    /// Judges Subscriptions. What stays may need what goes: they are judged again, until nobody else
+    /// stays.
+    pub(super) async fn judge(&mut self, wanted: &[Object]) -> anyhow::Result<Vec<Candidate>> {
+        loop {
+            let mut candidates = Vec::new();
+            for subscription in wanted {
+                let candidate = self.candidate(subscription).await;
+                let what = || format!("Subscription {}", subscription.place());
+                candidates.push(candidate.with_context(what)?);
+            }
+            let goes = candidates.iter().filter(|it| it.goes());
+            let goes: BTreeSet<_> = goes.filter_map(|it| installed(&it.subscription)).collect();
+            let before = self.moving.len();
+            self.moving.retain(|csv| goes.contains(csv));
+            if self.moving.len() == before {
+                return Ok(candidates);
+            }
+        }
     }
 
-    /// Judges a Subscription.
-    pub(super) async fn candidate(
-        &self,
-        wanted: &(String, String),
-        backup: &Backup,
-    ) -> anyhow::Result<Candidate> {
-        let mut subscriptions = self.objects.iter().filter(|it| it.kind() == "Subscription");
-        let subscription = subscriptions.find(|it| key(it) == *wanted);
-        let subscription = subscription.ok_or_else(|| anyhow::anyhow!("it is gone"))?;
-        let kept = backup.last().into_iter().find(|it| it.key() == *wanted);
-        let kept = kept.filter(|_| !self.live.contains(wanted)).cloned();
+    async fn candidate(&self, subscription: &Object) -> anyhow::Result<Candidate> {
+        let kept = self.kept.get(&subscription.place());
+        let classic = &Classic::new(&self.objects);
+        let facts = Facts { subscription, classic, running: &[], moving: &self.moving };
+        let mut running = Vec::new();
+        if let Some(entry) = kept {
+            for known in &entry.running {
+                running.extend(objects::live(self.client(), known).await?);
+            }
+        } else if let Some(csv) = facts.csv() {
+            running = objects::running(self.client(), csv, &facts.plans()).await?;
+        }
+        let facts = Facts { running: &running, ..facts };
+        let mut migrations = self.answer.migrations.iter();
+        let migration = migrations.find(|it| it.subscription.key() == subscription.key());
         let mut found = Candidate {
             subscription: subscription.clone(),
-            verdict: Verdict::NotReady,
             failed: Vec::new(),
             notes: Vec::new(),
-            progress: Progress { subscribed: true, csv: Csv::Kept, extended: false },
-            is_kept: kept.is_some(),
+            progress: self.progress(&facts, migration).await?,
+            entry: kept.cloned(),
             is_removed: false,
-            keeper: None,
-            entry: kept,
             plan: None,
         };
-        let none: &[Object] = &[];
-        let facts =
-            Facts { subscription, classic: &self.objects, running: none, moving: &self.moving };
-        let running = match (&found.entry, facts.csv()) {
-            (Some(entry), _) => self.still(&entry.running()).await?,
-            (None, Some(csv)) => objects::running(self.client(), csv, &facts.plans()).await?,
-            (None, None) => Vec::new(),
+        if found.progress.subscribed {
+            found.failed = facts.failed();
+            found.notes.extend(found.keeper().map(|keeper| {
+                format!(
+                    "its Subscription is managed by {keeper}, which may create it again: remove it \
+                     from its source without deleting it here"
+                )
+            }));
+        }
+        let Some(migration) = migration else {
+            let text = "it cannot be converted, or another Subscription for its package is";
+            let name = subscription.name();
+            let hint = format!("kubectl olm migrate from-classic {name} --report names the field");
+            found.failed.push(Failed::conflict("package", text, hint));
+            return Ok(found);
         };
-        let facts = Facts { running: &running, ..facts };
-        found.progress = self.progress(&facts).await?;
         if found.progress.extended {
             if let (Some(csv), true) = (facts.csv(), self.follow) {
-                match self.plan(&mut found, csv, &running).await {
+                match self.plan(&mut Vec::new(), migration, csv, &running).await {
                     Ok(plan) => found.plan = Some(Plan { stored: Vec::new(), ..plan }),
                     Err(failed) => found.failed.push(failed),
                 }
-                found.notes.clear();
             }
-            found.verdict = match found.failed.as_slice() {
-                [] => Verdict::Moved,
-                failed => Verdict::of(failed),
-            };
             return Ok(found);
         }
-        if found.progress.subscribed {
-            found.failed = facts.failed();
-            found.find_keeper();
-        }
-        if let Some(entry) = found.entry.as_ref().filter(|_| found.progress.csv == Csv::Gone) {
+        if let Some(entry) = kept.filter(|_| found.progress.csv == Csv::Gone) {
             let is_deployment = |it: &Object| it.kind() == "Deployment";
             found.is_removed =
-                entry.running().iter().any(is_deployment) && !running.iter().any(is_deployment);
+                entry.running.iter().any(is_deployment) && !running.iter().any(is_deployment);
         }
         if found.is_removed {
             let hint = "kubectl olm install, or another --backup for a new Subscription";
             let text = "it was moved, and removed since";
-            found.failed.push(Failed::conflict(Check::Objects, text, hint));
+            found.failed.push(Failed::conflict("objects", text, hint));
         }
-        self.occupied(&mut found);
+        self.occupied(&mut found, migration);
         if let (Some(csv), []) = (facts.csv(), found.failed.as_slice()) {
-            self.add_plan(&mut found, csv, &running).await;
-            let extension = self.migration(subscription).map(|it| it.extension.name());
-            if found.entry.is_none() {
-                let mut others = facts.plans();
-                others.extend(facts.groups());
-                found.entry = Some(Entry::new(
-                    backup.cluster(),
-                    extension.unwrap_or_default(),
-                    subscription,
-                    csv,
-                    (&others, &running),
-                ));
-            }
-        }
-        found.verdict = Verdict::of(&found.failed);
-        Ok(found)
-    }
-
-    fn migration(&self, subscription: &Object) -> Option<&Migration> {
-        self.answer.migrations.iter().find(|it| it.subscription == key(subscription))
-    }
-
-    /// Returns the objects of the backup that still exist.
-    async fn still(&self, remembered: &[Object]) -> anyhow::Result<Vec<Object>> {
-        let mut found = Vec::new();
-        for object in remembered {
-            found.extend(objects::live(self.client(), object).await?);
+            self.add_plan(&mut found, migration, csv, &running).await;
+            let others = [facts.plans(), facts.groups()].concat();
+            let name = migration.extension.name();
+            let made = || Entry::new(name, subscription, csv, (&others, &running));
+            found.entry.get_or_insert_with(made);
         }
         Ok(found)
     }
 
-    async fn progress(&self, facts: &Facts<'_>) -> anyhow::Result<Progress> {
-        let subscribed = self.live.contains(&key(facts.subscription));
+    async fn progress(
+        &self,
+        facts: &Facts<'_>,
+        migration: Option<&Migration>,
+    ) -> anyhow::Result<Progress> {
+        let subscribed = !self.kept.contains_key(&facts.subscription.place());
         let csv = match facts.csv() {
             None => Csv::Gone,
             Some(csv) => {
@@ -252,7 +227,7 @@ impl<'a> World<'a> {
                 Csv::of(live.filter(|live| uid(live) == uid(csv)).as_ref())
             }
         };
-        let extension = self.migration(facts.subscription).map(|it| it.extension.name());
+        let extension = migration.map(|it| it.extension.name());
         let mut extensions = self.extensions.iter();
         let installed = extensions
             .any(|it| it.metadata.name.as_deref() == extension && it.installed().is_some());
@@ -261,40 +236,40 @@ impl<'a> World<'a> {
     }
 
     /// Adds what has the place of the extension.
-    fn occupied(&self, found: &mut Candidate) {
-        let Some(migration) = self.migration(&found.subscription) else {
-            let text = "it cannot be converted, or another Subscription for its package is";
-            let name = found.subscription.name();
-            let hint = format!("kubectl olm migrate from-classic {name} --report names the field");
-            return found.failed.push(Failed::conflict(Check::Package, text, hint));
-        };
+    fn occupied(&self, found: &mut Candidate, migration: &Migration) {
         let wanted = migration.extension.name();
         let package = migration.extension.text_at("/spec/source/catalog/packageName");
         for extension in &self.extensions {
             let name = extension.metadata.name.as_deref().unwrap_or_default();
             let ours = extension.package() == Some(package);
             // One that this move has made.
-            if name == wanted && ours && found.is_kept {
+            if name == wanted && ours && !found.progress.subscribed {
                 continue;
             }
             if name == wanted || ours {
                 let text = format!("extension {name} already exists");
                 let hint = format!("kubectl olm status {name}");
-                found.failed.push(Failed::conflict(Check::Extension, text, hint));
+                found.failed.push(Failed::conflict("extension", text, hint));
             }
         }
     }
 
     /// Adds what is written, or why it cannot be.
-    async fn add_plan(&self, found: &mut Candidate, csv: &Object, running: &[Object]) {
+    async fn add_plan(
+        &self,
+        found: &mut Candidate,
+        migration: &Migration,
+        csv: &Object,
+        running: &[Object],
+    ) {
         found.notes.extend(self.answer.lost(&found.subscription).map(|line| {
             format!("not converted: {} {}: {}: {}", line.kind, line.object, line.field, line.text)
         }));
-        match self.plan(found, csv, running).await {
+        match self.plan(&mut found.notes, migration, csv, running).await {
             Ok(plan) => {
                 if let Err(error) = changes::rehearse(self.client(), &plan.rights).await {
                     let hint = "have an administrator run this";
-                    found.failed.push(Failed::new(Check::Rights, one_line(&error), hint));
+                    found.failed.push(Failed::new("rights", one_line(&error), hint));
                 }
                 found.plan = Some(plan);
             }
@@ -309,12 +284,12 @@ impl<'a> World<'a> {
                     if let Some(path) = path {
                         let text = format!("{called} cannot be kept as it is: {path} would change");
                         let hint = "report this: no operator is moved with a restart";
-                        found.failed.push(Failed::new(Check::Objects, text, hint));
+                        found.failed.push(Failed::new("objects", text, hint));
                     }
                 }
                 Err(why) => {
                     let hint = "have an administrator run this";
-                    found.failed.push(Failed::new(Check::Rights, format!("{called}: {why}"), hint));
+                    found.failed.push(Failed::new("rights", format!("{called}: {why}"), hint));
                 }
             }
         }
@@ -322,21 +297,18 @@ impl<'a> World<'a> {
 
     async fn plan(
         &self,
-        found: &mut Candidate,
+        notes: &mut Vec<String>,
+        migration: &Migration,
         csv: &Object,
         running: &[Object],
     ) -> Result<Plan, Failed> {
-        let Some(migration) = self.migration(&found.subscription) else {
-            return Err(Failed::conflict(Check::Package, "it is not converted", "see above"));
-        };
-        let broken = |why: String| Failed::new(Check::Bundle, why, "it cannot be converted yet");
+        let broken = |why: String| Failed::new("bundle", why, "it cannot be converted yet");
         let failed = |error: anyhow::Error| broken(one_line(&error));
         if !migration.is_decided {
             return Err(broken("the watched namespaces are unknown".to_owned()));
         }
-        if let Some(failed) =
-            migration.follow.as_ref().filter(|_| self.follow).and_then(follows_all)
-        {
+        let follow = migration.follow.as_ref().filter(|_| self.follow);
+        if let Some(failed) = follow.and_then(follows_all) {
             return Err(failed);
         }
         let extension = migration.extension.clone();
@@ -344,8 +316,8 @@ impl<'a> World<'a> {
             .map_err(|error| broken(error.to_string()))?;
         let valid = ValidExtension::of(&typed);
         let valid = valid.ok_or_else(|| broken("it has no package name".to_owned()))?;
-        let hint = self.catalog_hint(&found.subscription, csv).await.map_err(failed)?;
-        let missing = |why: String| Failed::new(Check::Catalog, why, hint.as_str());
+        let hint = self.catalog_hint(&migration.subscription, csv).await.map_err(failed)?;
+        let missing = |why: String| Failed::new("catalog", why, hint.as_str());
         let offered = self.cluster.offers(valid.filter.clone()).await;
         let offered = offered.and_then(|offered| chosen(&offered));
         let offered = offered.map_err(|error| missing(one_line(&error)))?;
@@ -380,29 +352,27 @@ impl<'a> World<'a> {
         let options = Options { stable: self.follow, ..Options::default() };
         let (rights, warnings) =
             manifests(&both, &account, &options).map_err(|error| broken(error.to_string()))?;
-        found.notes.extend(warnings.iter().map(ToString::to_string));
-        found.notes.extend(self.differences(csv, &rendered, running).await);
+        notes.extend(warnings.iter().map(ToString::to_string));
+        notes.extend(self.differences(csv, &rendered, running).await);
         let properties = bundle.csv.annotations.get(olm_api::keys::annotation::PROPERTIES);
         let properties = properties.map(String::as_str);
-        let stored = helm::secrets(extension.name(), &offered.record, properties, &kept);
+        let (name, record) = (extension.name(), &offered.record);
+        let stored = helm::secrets(name, &self.namespace, record, properties, &kept);
         let stored = stored
             .ok_or_else(|| broken("the running objects are too large to store".to_owned()))?;
+        let stored = stored.into_iter().filter_map(|it| serde_json::to_value(it).ok());
         Ok(Plan {
             rights,
-            stored: stored.iter().filter_map(|it| secret(it, &self.namespace)).collect(),
+            stored: stored.filter_map(Object::from_value).collect(),
             extension,
-            follow: migration.follow.clone(),
+            follow: follow.cloned(),
             version: offered.version,
         })
     }
 
     /// Returns what to do if no catalog has the installed bundle of a Subscription.
     async fn catalog_hint(&self, subscription: &Object, csv: &Object) -> anyhow::Result<String> {
-        let source = subscription.text_at("/spec/source");
-        let namespace = subscription.text_at("/spec/sourceNamespace");
-        let mut sources = self.objects.iter().filter(|it| it.kind() == "CatalogSource");
-        let found = sources.find(|it| it.name() == source && it.namespace() == namespace);
-        let becomes = olm_core::classic::catalog_name(source, found);
+        let (becomes, found) = Classic::new(&self.objects).catalog(subscription);
         let catalogs = self.cluster.all_catalogs().await?;
         let there = catalogs.iter().find(|it| it.metadata.name.as_deref() == Some(becomes));
         if let Some(there) = there.and_then(KnownCatalog::of)
@@ -462,18 +432,8 @@ fn catalog_hint((catalog, image): (&str, &str), csv: &str, is_there: bool) -> St
 fn follows_all(follow: &Object) -> Option<Failed> {
     let hint = "set spec.channel of the Subscription; once it is moved, set the channels of the \
                 extension, and remove its version";
-    let failed =
-        || Failed::new(Check::Subscription, "its channel is empty: --follow needs one", hint);
+    let failed = || Failed::new("subscription", "its channel is empty: --follow needs one", hint);
     follow.pointer("/spec/source/catalog/channels").is_none().then(failed)
-}
-
-fn secret(stored: &helm::StoredSecret, namespace: &str) -> Option<Object> {
-    let data = stored.data.iter();
-    let data: serde_json::Map<String, Value> =
-        data.map(|(key, bytes)| (key.clone(), json!(BASE64_STANDARD.encode(bytes)))).collect();
-    Object::from_value(json!({"apiVersion": "v1", "kind": "Secret", "type": stored.type_,
-        "metadata": {"name": stored.name, "namespace": namespace, "labels": stored.labels},
-        "data": data}))
 }
 
 #[cfg(test)]

@@ -24,27 +24,21 @@ impl FromClassicArgs {
         let (client, out) = (cluster.own_client(), &mut self.confirm.rehearsal.written(out));
         let mut backup = Backup::open(&self.backup, &objects::cluster_id(client).await?)?;
         let wanted = (self.subscriptions.as_slice(), self.place.namespace.as_deref(), self.follow);
-        let (mut world, keys) = World::new(cluster, objects, &backup, wanted).await?;
-        anyhow::ensure!(!keys.is_empty(), "no Subscriptions found");
-        let goes_on = |it: &Candidate| matches!(it.verdict, Verdict::Ready | Verdict::Moved);
-        let mut candidates = judged(&world, &keys, &backup).await?;
-        // What stays may need what goes: judged again, until nobody else stays.
-        while world.move_only(candidates.iter().filter(|it| goes_on(it) || it.is_gone())) {
-            candidates = judged(&world, &keys, &backup).await?;
-        }
+        let (mut world, wanted) = World::new(cluster, objects, &backup, wanted).await?;
+        anyhow::ensure!(!wanted.is_empty(), "no Subscriptions found");
+        let mut candidates = world.judge(&wanted).await?;
         candidates.iter().try_for_each(|it| show(it, out))?;
         if self.all {
             // What was removed since its move is in the backup only.
             candidates.retain(|it| !it.is_removed);
         }
         let all = candidates.len();
-        let outcome = if candidates.iter().all(goes_on) { Outcome::Done } else { Outcome::Failed };
-        candidates.retain(goes_on);
+        candidates.retain(|it| it.failed.is_empty());
+        let outcome = Outcome::of(candidates.len() < all, false);
         let due = candidates.iter().filter(|it| it.plan.is_some()).count();
         if global.dry_run.is_some() {
             for plan in candidates.iter().filter_map(|it| it.plan.as_ref()) {
-                let extension = plan.follow.as_ref().filter(|_| self.follow);
-                let extension = extension.unwrap_or(&plan.extension);
+                let extension = plan.follow.as_ref().unwrap_or(&plan.extension);
                 let made = plan.rights.iter().chain(&plan.stored).chain([extension]);
                 made.into_iter().try_for_each(|object| out.object(&object.0))?;
             }
@@ -53,18 +47,17 @@ impl FromClassicArgs {
         if due > 0 {
             // Whoever names one has decided about it.
             for candidate in candidates.iter().filter(|_| self.all) {
-                if let Some(keeper) = &candidate.keeper {
+                if let Some(keeper) = candidate.keeper() {
                     let named = changes::named(&candidate.subscription);
                     let hint =
                         "once its source no longer has it, name it: --apply SUBSCRIPTION --yes";
-                    changes::unless_seen(&format!("{named} is not moved"), keeper, hint, false)?;
+                    changes::unless_seen(&format!("{named} is not moved"), &keeper, hint, false)?;
                 }
             }
             let question = format!("Move {due} of {all}?");
             self.confirm.agreed(&question, "--yes confirms it, --dry-run shows it")?;
-            let unkept = candidates.iter().filter(|it| !it.is_kept && it.verdict == Verdict::Ready);
-            let entries: Vec<Entry> = unkept.filter_map(|it| it.entry.clone()).collect();
-            backup.add(entries)?;
+            let unkept = candidates.iter().filter(|it| it.progress.subscribed);
+            backup.add(unkept.filter_map(|it| it.entry.clone()))?;
             writeln!(out, "backup: {}", self.backup.display())?;
         }
         // All of them first: what is subscribed to would have Classic install again what is not.
@@ -96,23 +89,22 @@ impl FromClassicArgs {
         out: &mut Written<'_>,
     ) -> Ended {
         let Some(entry) = &candidate.entry else { return Ok(Outcome::Done) };
-        let client = place.0;
-        let (subscription, csv) = entry.moved()?;
+        let (client, csv) = (place.0, &entry.csv);
         if !candidate.progress.extended {
-            self.refuse_replaced(client, &csv).await?;
+            self.refuse_replaced(client, csv).await?;
         }
         for step in steps(candidate.progress) {
             match (step, &candidate.plan) {
                 (Step::Prepare | Step::Unsubscribe, _) | (Step::Extend, None) => {}
-                (Step::Hold, _) => objects::hold_csv(client, &csv).await?,
+                (Step::Hold, _) => objects::hold_csv(client, csv).await?,
                 (Step::Release, _) => {
-                    let count = objects::release_all(client, &csv, &entry.running()).await?;
+                    let count = objects::release_all(client, csv, &entry.running).await?;
                     let objects = counted(count, "object");
                     writeln!(out, "{}: {objects} released from Classic", csv.name())?;
                 }
                 (Step::Dismiss, _) => {
-                    objects::dismiss_csv(client, &csv, self.wait.timeout).await?;
-                    writeln!(out, "{} deleted", changes::named(&csv))?;
+                    objects::dismiss_csv(client, csv, self.wait.timeout).await?;
+                    writeln!(out, "{} deleted", changes::named(csv))?;
                 }
                 (Step::Extend, Some(plan)) => {
                     let outcome = self.extend(place, plan, global, out).await?;
@@ -120,12 +112,11 @@ impl FromClassicArgs {
                         return Ok(outcome);
                     }
                 }
-                (Step::CleanUp, _) => clean_up(place, entry, (&subscription, &csv), out).await?,
+                (Step::CleanUp, _) => clean_up(place, entry, out).await?,
             }
         }
         // Also where it was moved before.
-        let follow = candidate.plan.as_ref().and_then(|plan| plan.follow.as_ref());
-        if let Some(follow) = follow.filter(|_| self.follow) {
+        if let Some(follow) = candidate.plan.as_ref().and_then(|plan| plan.follow.as_ref()) {
             changes::apply(client, std::slice::from_ref(follow), out).await?;
             // `upgrade` and others write the version by a merge, which an apply leaves alone.
             let pinned = "/spec/source/catalog/version";
@@ -139,7 +130,7 @@ impl FromClassicArgs {
 
     /// Refuses a CSV whose upgrade began before its Subscription was deleted.
     async fn refuse_replaced(&self, client: &Client, csv: &Object) -> anyhow::Result<()> {
-        let csvs = objects::of_classic(client, "ClusterServiceVersion", csv.namespace()).await?;
+        let csvs = objects::alike(client, csv).await?;
         let mut again = csvs.iter().filter(|it| it.name() == csv.name() && uid(it) != uid(csv));
         let text = match (replacing(csv, csvs.iter()), again.next()) {
             (Some(other), _) => format!("{} is being replaced by {}", csv.name(), other.name()),
@@ -176,23 +167,10 @@ impl FromClassicArgs {
     }
 }
 
-/// Judges Subscriptions.
-async fn judged(
-    world: &World<'_>,
-    keys: &[(String, String)],
-    backup: &Backup,
-) -> anyhow::Result<Vec<Candidate>> {
-    let mut candidates = Vec::new();
-    for key in keys {
-        let candidate = world.candidate(key, backup).await;
-        candidates.push(candidate.with_context(|| format!("Subscription {}/{}", key.0, key.1))?);
-    }
-    Ok(candidates)
-}
-
 fn show(candidate: &Candidate, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Candidate { subscription, verdict, failed, notes, progress, .. } = candidate;
-    writeln!(out, "{}/{}: {verdict}", subscription.namespace(), subscription.name())?;
+    let Candidate { subscription, failed, notes, progress, .. } = candidate;
+    let verdict = candidate.verdict();
+    writeln!(out, "{}: {verdict}", subscription.place())?;
     for check in failed {
         writeln!(out, "  {}: {}", check.subject, plain(&check.text))?;
         writeln!(out, "    {}", plain(&check.hint))?;
@@ -200,7 +178,7 @@ fn show(candidate: &Candidate, out: &mut dyn Write) -> anyhow::Result<()> {
     for note in notes {
         writeln!(out, "  note: {}", plain(note))?;
     }
-    if *verdict == Verdict::Ready {
+    if verdict == Verdict::Ready {
         for (number, step) in steps(*progress).iter().enumerate() {
             writeln!(out, "  {}. {step}", number + 1)?;
         }
@@ -217,7 +195,7 @@ async fn prepare(
     let Some(plan) = &candidate.plan else { return Ok(()) };
     changes::apply(client, &plan.rights, out).await?;
     // Once the Subscription is gone, what runs may be half released.
-    if candidate.is_kept && objects::are_live(client, &plan.stored).await? {
+    if !candidate.progress.subscribed && objects::are_live(client, &plan.stored).await? {
         return Ok(());
     }
     changes::apply(client, &plan.stored, out).await
@@ -251,21 +229,20 @@ async fn unsubscribe(
 async fn clean_up(
     (client, namespace): (&Client, &str),
     entry: &Entry,
-    (subscription, csv): (&Object, &Object),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let extension = objects::extension(entry.extension());
+    let extension = objects::extension(&entry.extension);
     if let Some(extension) = objects::live(client, &extension).await? {
-        objects::give_certificates(client, csv, &extension).await?;
+        objects::give_certificates(client, &entry.csv, &extension).await?;
         objects::own_stored(client, namespace, &extension).await?;
     }
-    let beside = objects::beside(client, (subscription, csv)).await?;
-    let mut left = entry.of_kind("InstallPlan");
+    let beside = objects::beside(client, [&entry.subscription, &entry.csv]).await?;
+    let mut left: Vec<_> = entry.others("InstallPlan").collect();
     left.retain(|plan| !beside.iter().any(|it| installs_for(plan, it)));
     if beside.is_empty() {
-        for group in entry.of_kind("OperatorGroup") {
-            if objects::are_selected_by(client, &group, &entry.running()).await? {
-                let kept = changes::named(&group);
+        for group in entry.others("OperatorGroup") {
+            if objects::are_selected_by(client, group, &entry.running).await? {
+                let kept = changes::named(group);
                 writeln!(
                     out,
                     "{kept} kept: its label selects the namespaces of webhooks until the next version"
@@ -276,8 +253,8 @@ async fn clean_up(
         }
     }
     for object in left {
-        if objects::delete(client, &object, DeleteParams::background()).await? {
-            writeln!(out, "{} deleted", changes::named(&object))?;
+        if objects::delete(client, object, DeleteParams::background()).await? {
+            writeln!(out, "{} deleted", changes::named(object))?;
         }
     }
     Ok(())

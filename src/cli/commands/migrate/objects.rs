@@ -1,12 +1,13 @@
 //! Reading and changing the objects that OLM Classic has installed.
 
 use olm_api::keys::label::CLASSIC_OWNER;
+use olm_core::classic::GROUP;
 use olm_core::classic::takeover::{
     Csv, belongs, certificates, crds, dismiss, go_with, hide, hold, is_copy, is_for, is_going, own,
     readers, release, selects_by, uid,
 };
-use olm_core::classic::{GROUP, KINDS};
 use olm_core::helm;
+use olm_core::object::object;
 use tokio::time::Instant;
 
 use crate::changes::{self, ATTEMPTS};
@@ -50,33 +51,19 @@ fn each(
     kinds.iter().flat_map(|(version, kinds)| kinds.split(' ').map(move |kind| (*version, kind)))
 }
 
-/// Returns an object that is only named.
-pub(super) fn named(api_version: &str, kind: &str, namespace: &str, name: &str) -> Object {
-    let namespace = Some(namespace).filter(|it| !it.is_empty());
-    let metadata = json!({"name": name, "namespace": namespace});
-    let members =
-        [("apiVersion", json!(api_version)), ("kind", json!(kind)), ("metadata", metadata)];
-    Object(members.map(|(key, value)| (key.to_owned(), value)).into_iter().collect())
-}
-
 /// Returns the extension of a name.
 pub(super) fn extension(name: &str) -> Object {
-    named(olm_api::API_VERSION, "ClusterExtension", "", name)
+    object(olm_api::API_VERSION, "ClusterExtension", name, "")
 }
 
 /// Returns the CRD of a name.
 pub(super) fn crd(name: &str) -> Object {
-    named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
+    object("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, "")
 }
 
-/// Lists the objects of Classic of a kind in a namespace.
-pub(super) async fn of_classic(
-    client: &Client,
-    kind: &str,
-    namespace: &str,
-) -> anyhow::Result<Vec<Object>> {
-    let (_, version) = KINDS.iter().find(|it| it.0 == kind).context("a kind of Classic")?;
-    list(client, (&format!("{GROUP}/{version}"), kind), Some(namespace), "").await
+/// Lists the objects of an object's kind in its namespace.
+pub(super) async fn alike(client: &Client, object: &Object) -> anyhow::Result<Vec<Object>> {
+    list(client, (object.api_version(), object.kind()), Some(object.namespace()), "").await
 }
 
 /// Returns an object as it is, if it is there.
@@ -124,21 +111,20 @@ pub(super) async fn running(
     let mut found = owned(client, csv).await?;
     let (place, names) = readers(csv);
     for name in names {
-        let wanted = named("rbac.authorization.k8s.io/v1", "RoleBinding", place, &name);
+        let wanted = object("rbac.authorization.k8s.io/v1", "RoleBinding", &name, place);
         let binding = live(client, &wanted).await?;
         found.extend(binding.filter(|it| is_for(it, csv.namespace()) && !is_going(it)));
     }
     let crds = crds(csv).into_iter().map(|name| crd(&name));
     let steps = plans.iter().flat_map(|plan| made(plan, csv));
     for wanted in crds.chain(steps).collect::<Vec<_>>() {
-        let mut object = live(client, &wanted).await?;
-        if object.is_none() && !wanted.namespace().is_empty() {
-            let everywhere = named(wanted.api_version(), wanted.kind(), "", wanted.name());
-            object = live(client, &everywhere).await.unwrap_or_default();
+        let mut there = live(client, &wanted).await?;
+        if there.is_none() && !wanted.namespace().is_empty() {
+            let everywhere = object(wanted.api_version(), wanted.kind(), wanted.name(), "");
+            there = live(client, &everywhere).await.unwrap_or_default();
         }
-        let new = |object: &Object| found.iter().all(|it| it.identity() != object.identity());
-        let object = object.filter(|object| !is_going(object)).filter(new);
-        found.extend(object);
+        let new = |there: &Object| found.iter().all(|it| it.identity() != there.identity());
+        found.extend(there.filter(|there| !is_going(there) && new(there)));
     }
     Ok(found)
 }
@@ -146,7 +132,7 @@ pub(super) async fn running(
 /// Returns the objects that an InstallPlan created for a CSV.
 fn made(plan: &Object, csv: &Object) -> Vec<Object> {
     let of_csv = |step: &&Value| step["resolving"] == json!(csv.name());
-    let object = |step: &Value| {
+    let named = |step: &Value| {
         let resource = &step["resource"];
         let text = |key: &str| resource[key].as_str().unwrap_or_default();
         let (group, version) = (text("group"), text("version"));
@@ -159,9 +145,9 @@ fn made(plan: &Object, csv: &Object) -> Vec<Object> {
         if group == GROUP || matches!(kind, "CustomResourceDefinition" | "BundleSecret") {
             return None;
         }
-        Some(named(&api_version, kind, csv.namespace(), text("name")))
+        Some(object(&api_version, kind, text("name"), csv.namespace()))
     };
-    plan.list_at("/status/plan").filter(of_csv).filter_map(object).collect()
+    plan.list_at("/status/plan").filter(of_csv).filter_map(named).collect()
 }
 
 /// Returns the parameters of the deletion of an object that nobody writes meanwhile.
@@ -297,8 +283,8 @@ pub(super) async fn give_certificates(
     extension: &Object,
 ) -> anyhow::Result<()> {
     for (name, service) in certificates(csv) {
-        let secret = named("v1", "Secret", csv.namespace(), &name);
-        let service = named("v1", "Service", csv.namespace(), &service);
+        let secret = object("v1", "Secret", &name, csv.namespace());
+        let service = object("v1", "Service", &service, csv.namespace());
         let service = live(client, &service).await?.unwrap_or(service);
         change(client, &secret, |live| own(live, extension, &service)).await?;
     }
@@ -334,16 +320,12 @@ pub(super) async fn are_selected_by(
 }
 
 /// Lists what Classic keeps in a namespace besides a Subscription and its CSV: others of both kinds.
-pub(super) async fn beside(
-    client: &Client,
-    (subscription, csv): (&Object, &Object),
-) -> anyhow::Result<Vec<Object>> {
-    let namespace = subscription.namespace();
-    let mut found = of_classic(client, subscription.kind(), namespace).await?;
-    found.extend(of_classic(client, csv.kind(), namespace).await?);
-    let itself =
-        |it: &Object| [subscription, csv].iter().any(|own| own.identity() == it.identity());
-    found.retain(|it| !is_copy(it) && !itself(it));
+pub(super) async fn beside(client: &Client, own: [&Object; 2]) -> anyhow::Result<Vec<Object>> {
+    let mut found = Vec::new();
+    for own in own {
+        let others = alike(client, own).await?.into_iter();
+        found.extend(others.filter(|it| !is_copy(it) && it.name() != own.name()));
+    }
     Ok(found)
 }
 

@@ -44,14 +44,12 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     }
     let (mut back, mut outcome) = (Vec::new(), Outcome::Done);
     for entry in entries {
-        let (namespace, name) = entry.key();
-        let extension = entry.extension();
-        let (_, csv) = entry.moved()?;
+        let (place, extension, csv) = (entry.subscription.place(), &entry.extension, &entry.csv);
         let revisions = cluster.revisions(extension).await?;
         let newest = revisions.last().map(BundleRecord::of);
         if let Some(other) = newest.filter(|it| !it.name.is_empty() && it.name != csv.name()) {
             notice(&format!(
-                "error: {namespace}/{name} stays: extension {extension} has {}, not {}",
+                "error: {place} stays: extension {extension} has {}, not {}",
                 other.name,
                 csv.name()
             ));
@@ -63,16 +61,13 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
             continue;
         }
         back.push(entry);
-        writeln!(
-            out,
-            "{namespace}/{name}: back from extension {extension}, the running objects stay"
-        )?;
+        writeln!(out, "{place}: back from extension {extension}, the running objects stay")?;
     }
     // Whoever manages one would create it again, and it would take over what Classic has by then.
     for entry in &back {
-        if let Some(extension) = cluster.find_extension(entry.extension()).await? {
+        if let Some(extension) = cluster.find_extension(&entry.extension).await? {
             let command =
-                format!("kubectl delete clusterextensions {} --cascade=orphan", entry.extension());
+                format!("kubectl delete clusterextensions {} --cascade=orphan", entry.extension);
             changes::yields_to(&extension, &json!(null), &command, global.dry_run.is_some())?;
         }
     }
@@ -97,7 +92,7 @@ async fn detach(
     timeout: u64,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let name = entry.extension();
+    let name = &entry.extension;
     if let Some(extension) = objects::live(client, &objects::extension(name)).await? {
         objects::delete(client, &extension, DeleteParams::orphan()).await?;
         objects::gone(client, &extension, timeout).await?;
@@ -105,8 +100,7 @@ async fn detach(
     }
     // What was handed over would be taken over again.
     let secrets = Api::<Secret>::namespaced(client.clone(), system_namespace);
-    let labels = format!("{},{}={name}", helm::INDEX_SELECTOR, helm::NAME);
-    let params = ListParams::default().labels(&labels);
+    let params = ListParams::default().labels(&helm::selector(name));
     let deleted = secrets.delete_collection(&DeleteParams::background(), &params).await;
     deleted.context("deleting the stored objects")?;
     Ok(())
@@ -119,17 +113,17 @@ async fn restore(
     timeout: u64,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let (subscription, csv) = entry.moved()?;
-    for group in entry.of_kind("OperatorGroup") {
-        create(client, &group, out).await?;
+    let Entry { subscription, csv, running, .. } = entry;
+    for group in entry.others("OperatorGroup") {
+        create(client, group, out).await?;
     }
     // One that is on its way out cannot stay.
-    if objects::live(client, &csv).await?.is_some_and(|live| is_going(&live)) {
-        objects::release_all(client, &csv, &entry.running()).await?;
-        objects::dismiss_csv(client, &csv, timeout).await?;
+    if objects::live(client, csv).await?.is_some_and(|live| is_going(&live)) {
+        objects::release_all(client, csv, running).await?;
+        objects::dismiss_csv(client, csv, timeout).await?;
     }
-    let beside = objects::of_classic(client, "ClusterServiceVersion", csv.namespace()).await?;
-    if let Some(other) = replacing(&csv, beside.iter())
+    let beside = objects::alike(client, csv).await?;
+    if let Some(other) = replacing(csv, beside.iter())
         && !beside.iter().any(|it| it.name() == csv.name())
     {
         // What it had installed is the other's by now.
@@ -140,20 +134,20 @@ async fn restore(
         create(client, &subscription, out).await?;
         return Ok(());
     }
-    let made = create(client, &csv, out).await?;
-    objects::change(client, &csv, unhold).await?;
-    let (before, now) = (uid(&csv), uid(&made));
+    let made = create(client, csv, out).await?;
+    objects::change(client, csv, unhold).await?;
+    let (before, now) = (uid(csv), uid(&made));
     let mut count = 0;
     // One that was never deleted still has its objects, and an upgrade may have begun to take them.
-    for remembered in entry.running().into_iter().filter(|_| before != now) {
+    for remembered in running.iter().filter(|_| before != now) {
         let back = |live: &Object| {
             let is_free = live.label(label::OWNER_NAME).is_none();
-            is_free.then(|| give_back(live, &remembered, before, now))
+            is_free.then(|| give_back(live, remembered, before, now))
         };
-        count += usize::from(objects::change(client, &remembered, back).await?);
+        count += usize::from(objects::change(client, remembered, back).await?);
     }
     writeln!(out, "{}: {} given back", csv.name(), counted(count, "object"))?;
-    create(client, &subscription, out).await?;
+    create(client, subscription, out).await?;
     Ok(())
 }
 
@@ -184,4 +178,41 @@ async fn create(client: &Client, kept: &Object, out: &mut dyn Write) -> anyhow::
         writeln!(out, "{called} created")?;
     }
     Ok(live)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    // The index of what was handed over names other Secrets where it is large.
+    #[tokio::test]
+    async fn all_that_was_handed_over_goes() {
+        let entry = Entry::example("lamp");
+        let deleted = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&deleted);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_deletion = request.method() == Method::DELETE;
+            if is_deletion {
+                log.lock().unwrap().extend(request.uri().query().map(str::to_owned));
+            }
+            async move {
+                let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
+                    "status": "Success", "code": 404});
+                let answer = Body::from(status.to_string().into_bytes());
+                let code = if is_deletion { 200 } else { 404 };
+                Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
+            }
+        });
+        let client = Client::new(service, "default");
+        detach(&client, &entry, "olm", 1, &mut Vec::new()).await.unwrap();
+        let deleted = deleted.lock().unwrap();
+        let labels = "labelSelector=owner%3Doperator-controller%2Cname%3Dlamp";
+        assert!(matches!(deleted.as_slice(), [only] if only.ends_with(labels)), "{deleted:?}");
+    }
 }

@@ -3,8 +3,9 @@
 use olm_api::keys::annotation::CSV_PROPERTIES;
 use serde_json::Value;
 
-use super::{is_copy, provided, required};
+use super::{is_copy, provided};
 use crate::catalog::{Declared, Steps, need};
+use crate::classic::csv::{REQUIRED, names};
 use crate::object::Object;
 use crate::resolve::Provider;
 use crate::revision::{csv_properties, csv_provider};
@@ -23,7 +24,8 @@ pub(super) fn provider(csv: &Object, subscription: &Object) -> Option<Provider> 
 /// count in their namespace only, in which Classic resolves.
 pub(super) fn needs(other: &Object, csv: &Object, provider: Option<&Provider>) -> Option<String> {
     let owned = provided(csv);
-    if let Some(api) = required(other).into_iter().find(|api| owned.contains(api)) {
+    let mut required = REQUIRED.iter().flat_map(|list| names(other, list));
+    if let Some(api) = required.find(|api| owned.contains(api)) {
         return Some(format!("needs {api}"));
     }
     let provider = provider.filter(|_| other.namespace() == csv.namespace() && !is_copy(other))?;

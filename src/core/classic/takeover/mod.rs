@@ -19,8 +19,10 @@ use olm_api::keys::finalizer::{CSV_CLEANUP, MOVING, ORPHAN};
 use olm_api::keys::label::{CLASSIC_OWNER, CLASSIC_OWNER_NAMESPACE, COPIED_FROM};
 use serde_json::{Map, Value, json};
 
-use super::{GROUP, has, texts};
-use crate::object::{Object, is_set};
+use super::csv::{APIS, CRDS, names};
+use super::group::watched;
+use super::{Classic, GROUP, has, installed, texts};
+use crate::object::{Object, is_set, object};
 
 pub use pods::dropped;
 pub use servers::{CERTIFICATE_CA, certificates, is_certificate, is_for, own, readers, selects_by};
@@ -53,28 +55,11 @@ pub enum Verdict {
     Conflict,
 }
 
-/// What is checked before a Subscription is moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::VariantNames)]
-#[strum(serialize_all = "lowercase")]
-pub enum Check {
-    Subscription,
-    Csv,
-    Group,
-    /// Other CSVs that need its APIs.
-    Dependents,
-    /// The running objects have no other owner, and can be kept as they are.
-    Objects,
-    Package,
-    Extension,
-    Catalog,
-    Bundle,
-    Rights,
-}
-
 /// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    pub subject: Check,
+    /// What is checked: `subscription`, `csv` and so on.
+    pub subject: &'static str,
     /// What is wrong.
     pub text: String,
     /// What to do.
@@ -85,12 +70,16 @@ pub struct Failed {
 
 impl Failed {
     /// Returns a check that can be passed later.
-    pub fn new(subject: Check, text: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn new(subject: &'static str, text: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { subject, text: text.into(), hint: hint.into(), conflict: false }
     }
 
     /// Returns a check that something else makes fail.
-    pub fn conflict(subject: Check, text: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn conflict(
+        subject: &'static str,
+        text: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self { conflict: true, ..Self::new(subject, text, hint) }
     }
 }
@@ -111,27 +100,23 @@ impl Verdict {
 pub struct Facts<'a> {
     pub subscription: &'a Object,
     /// Every object of Classic.
-    pub classic: &'a [Object],
+    pub classic: &'a Classic<'a>,
     /// What its CSV has installed.
     pub running: &'a [Object],
-    /// Namespaces and names of the CSVs that are moved together.
-    pub moving: &'a BTreeSet<(String, String)>,
+    /// Places of the CSVs that are moved together.
+    pub moving: &'a BTreeSet<String>,
 }
 
 impl<'a> Facts<'a> {
-    fn all(&self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
-        self.classic.iter().filter(move |object| object.kind() == kind && object.group() == GROUP)
-    }
-
     fn beside(&self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
         let namespace = self.subscription.namespace();
-        self.all(kind).filter(move |object| object.namespace() == namespace)
+        self.classic.all(kind).filter(move |object| object.namespace() == namespace)
     }
 
     /// Returns the CSV that is installed.
     pub fn csv(&self) -> Option<&'a Object> {
         let name = self.subscription.text_at("/status/installedCSV");
-        self.beside("ClusterServiceVersion").find(|csv| csv.name() == name)
+        self.classic.find("ClusterServiceVersion", self.subscription.namespace(), name)
     }
 
     /// Returns the groups of the namespace.
@@ -172,13 +157,13 @@ impl<'a> Facts<'a> {
             } else {
                 format!("let its upgrade to {current} finish, or remove it from the catalog: {get}")
             };
-            failed.push(Failed::new(Check::Subscription, format!("its state is {state}"), hint));
+            failed.push(Failed::new("subscription", format!("its state is {state}"), hint));
         }
         match self.csv() {
             None => {
                 let text = "no ClusterServiceVersion is installed";
                 let hint = format!("kubectl olm migrate from-classic {name} --print converts it");
-                failed.push(Failed::new(Check::Csv, text, hint));
+                failed.push(Failed::new("csv", text, hint));
             }
             Some(csv) => failed.extend(self.csv_failed(csv)),
         }
@@ -190,16 +175,15 @@ impl<'a> Facts<'a> {
     /// An InstallPlan that waits is deleted with the Subscription, also for others that it names.
     fn plan_failed(&self) -> Option<Failed> {
         let stays = |other: &&Object| {
-            let csv = other.text_at("/status/installedCSV").to_owned();
             other.name() != self.subscription.name()
-                && !self.moving.contains(&(other.namespace().to_owned(), csv))
+                && installed(other).is_none_or(|csv| !self.moving.contains(&csv))
         };
         self.plans().into_iter().filter(|plan| !has(plan, "/spec/approved")).find_map(|plan| {
             let mut others = self.beside("Subscription").filter(stays);
             let other = others.find(|other| installs_for(plan, other))?.name();
             let text = format!("InstallPlan {} also waits for Subscription {other}", plan.name());
             let hint = "move both in one run, or approve it and let the upgrades finish";
-            Some(Failed::new(Check::Subscription, text, hint))
+            Some(Failed::new("subscription", text, hint))
         })
     }
 
@@ -210,20 +194,17 @@ impl<'a> Facts<'a> {
         if phase != "Succeeded" {
             let text = format!("{name} is in phase {phase:?}, not \"Succeeded\"");
             let hint = format!("kubectl describe csv {name} -n {namespace}");
-            failed.push(Failed::new(Check::Csv, text, hint));
+            failed.push(Failed::new("csv", text, hint));
         }
         if let Some(other) = replacing(csv, self.beside("ClusterServiceVersion")) {
             let text = format!("{name} is being replaced by {}", other.name());
-            failed.push(Failed::new(Check::Csv, text, "let the upgrade finish"));
+            failed.push(Failed::new("csv", text, "let the upgrade finish"));
         }
         let provider = dependents::provider(csv, self.subscription);
-        for other in self.all("ClusterServiceVersion").filter(|other| !is_copy(other)) {
-            let key = (other.namespace().to_owned(), other.name().to_owned());
-            if key == (namespace.to_owned(), name.to_owned()) {
-                continue;
-            }
+        let others = self.classic.all("ClusterServiceVersion");
+        for other in others.filter(|it| !is_copy(it) && it.place() != csv.place()) {
             failed.extend(owned_twice(csv, other));
-            if self.moving.contains(&key) {
+            if self.moving.contains(&other.place()) {
                 continue;
             }
             if let Some(needs) = dependents::needs(other, csv, provider.as_ref()) {
@@ -232,7 +213,7 @@ impl<'a> Facts<'a> {
                     other.name(),
                     other.namespace()
                 );
-                failed.push(Failed::new(Check::Dependents, text, "move both in one run"));
+                failed.push(Failed::new("dependents", text, "move both in one run"));
             }
         }
         for object in self.running {
@@ -244,7 +225,7 @@ impl<'a> Facts<'a> {
                 let text = format!("{} also belongs to {owner}", object.identity().text());
                 let hint =
                     format!("delete {owner} first, or give this operator an object of its own");
-                failed.push(Failed::conflict(Check::Objects, text, hint));
+                failed.push(Failed::conflict("objects", text, hint));
             }
         }
         failed
@@ -261,32 +242,29 @@ impl<'a> Facts<'a> {
             } else {
                 format!("create one in namespace {namespace}")
             };
-            return Some(Failed { conflict, ..Failed::new(Check::Group, text, hint) });
+            return Some(Failed { conflict, ..Failed::new("group", text, hint) });
         };
-        let list = |pointer: &str| texts(group, pointer).into_iter().collect::<BTreeSet<_>>();
-        let (targets, written) = (list("/spec/targetNamespaces"), list("/status/namespaces"));
-        let by_selector = targets.is_empty() && has(group, "/spec/selector");
-        let watched = if targets.is_empty() { BTreeSet::from([""]) } else { targets };
-        let is_written = if by_selector {
-            !written.is_empty()
-        } else {
-            written.is_empty() || written == watched
+        let (field, watched) = watched(group);
+        let written = BTreeSet::from_iter(texts(group, "/status/namespaces"));
+        let is_written = match field {
+            "selector" => !written.is_empty(),
+            _ if watched.is_empty() => written.iter().all(|name| name.is_empty()),
+            _ => written.is_empty() || written == watched,
         };
-        let count = if by_selector { written.len() } else { watched.len() };
         let name = group.name();
-        match count {
+        match watched.len() {
             0 | 1 if !is_written => {
                 let text =
                     format!("the status of OperatorGroup {name} does not list its namespaces yet");
                 let hint = "wait until Classic has written its status";
-                Some(Failed::new(Check::Group, text, hint))
+                Some(Failed::new("group", text, hint))
             }
             0 | 1 => None,
             count => {
                 let text =
                     format!("it watches {count} namespaces; an extension watches one or all");
                 let hint = format!("change spec.targetNamespaces of OperatorGroup {name}");
-                Some(Failed::new(Check::Group, text, hint))
+                Some(Failed::new("group", text, hint))
             }
         }
     }
@@ -336,28 +314,14 @@ pub fn installs_for(plan: &Object, object: &Object) -> bool {
     }
 }
 
-fn names(csv: &Object, pointer: &str) -> BTreeSet<String> {
-    csv.list_at(pointer).filter_map(|it| it["name"].as_str()).map(str::to_owned).collect()
-}
-
 /// Returns the names of the CRDs that a CSV owns.
-pub fn crds(csv: &Object) -> BTreeSet<String> {
-    names(csv, "/spec/customresourcedefinitions/owned")
+pub fn crds(csv: &Object) -> Vec<String> {
+    names(csv, CRDS)
 }
 
-/// Returns the names of API services in a list of a CSV.
-fn services(csv: &Object, list: &str) -> BTreeSet<String> {
-    let list = csv.list_at(&format!("/spec/apiservicedefinitions/{list}"));
-    let name = |it: &Value| Some(format!("{}.{}", it["version"].as_str()?, it["group"].as_str()?));
-    list.filter_map(name).collect()
-}
-
-fn provided(csv: &Object) -> BTreeSet<String> {
-    &crds(csv) | &services(csv, "owned")
-}
-
-fn required(csv: &Object) -> BTreeSet<String> {
-    &names(csv, "/spec/customresourcedefinitions/required") | &services(csv, "required")
+/// Returns the APIs that a CSV provides.
+fn provided(csv: &Object) -> Vec<String> {
+    [names(csv, CRDS), names(csv, APIS)].concat()
 }
 
 /// Two CSVs own the same API, which only one extension can have; versions of one operator may.
@@ -370,7 +334,7 @@ fn owned_twice(csv: &Object, other: &Object) -> Option<Failed> {
     let text = format!("{} in {} also owns {api}", other.name(), other.namespace());
     let hint = "keep one of them: an API belongs to one extension";
     let same = replaces(csv, other) || replaces(other, csv);
-    (!same).then(|| Failed::conflict(Check::Objects, text, hint))
+    (!same).then(|| Failed::conflict("objects", text, hint))
 }
 
 fn owners(object: &Object) -> impl Iterator<Item = &Value> {
@@ -406,29 +370,22 @@ fn marks(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
 pub fn release(object: &Object, csv: &Object) -> Option<Value> {
     let marks: Map<_, _> = marks(object).map(|(key, _)| (key.clone(), Value::Null)).collect();
     let kept: Vec<_> = owners(object).filter(|owner| !is_csv(owner, csv)).collect();
-    let owned = kept.len() < owners(object).count();
-    if marks.is_empty() && !owned {
-        return None;
-    }
-    let mut metadata = json!({"resourceVersion": object.text_at("/metadata/resourceVersion")});
-    if !marks.is_empty() {
-        metadata["labels"] = Value::Object(marks);
-    }
-    if owned {
-        metadata["ownerReferences"] = json!(kept);
-    }
-    Some(json!({"metadata": metadata}))
+    let is_of_classic = !marks.is_empty() || kept.len() < owners(object).count();
+    is_of_classic.then(|| {
+        json!({"metadata": {"labels": marks, "ownerReferences": kept,
+            "resourceVersion": object.text_at("/metadata/resourceVersion")}})
+    })
 }
 
 /// Returns what of a running object the backup holds: enough to give it back to Classic, no content.
-pub fn remembered(object: &Object) -> Value {
+pub fn remembered(live: &Object) -> Object {
     let metadata = json!({
-        "name": object.name(),
-        "namespace": Some(object.namespace()).filter(|it| !it.is_empty()),
-        "labels": object.pointer("/metadata/labels"),
-        "ownerReferences": object.pointer("/metadata/ownerReferences"),
+        "name": live.name(),
+        "namespace": Some(live.namespace()).filter(|it| !it.is_empty()),
+        "labels": live.pointer("/metadata/labels"),
+        "ownerReferences": live.pointer("/metadata/ownerReferences"),
     });
-    json!({"apiVersion": object.api_version(), "kind": object.kind(), "metadata": metadata})
+    object(live.api_version(), live.kind(), "", "").with("metadata", metadata)
 }
 
 /// Returns the change that gives a running object back to a CSV, which may have been made anew.
@@ -464,9 +421,13 @@ pub fn again(object: &Object) -> Object {
 /// Returns the change by which what was stored for an extension goes with it, unless it does already.
 pub fn go_with(stored: &Object, extension: &Object) -> Option<Value> {
     let is_owner = |owner: &Value| owner["uid"] == json!(uid(extension));
-    let change = json!({"metadata": {"ownerReferences": [{"apiVersion": extension.api_version(),
-        "kind": extension.kind(), "name": extension.name(), "uid": uid(extension)}]}});
+    let change = json!({"metadata": {"ownerReferences": [reference(extension)]}});
     (!owners(stored).any(is_owner)).then_some(change)
+}
+
+fn reference(owner: &Object) -> Value {
+    json!({"apiVersion": owner.api_version(), "kind": owner.kind(), "name": owner.name(),
+        "uid": uid(owner)})
 }
 
 /// Returns the status that an object of Classic had, if the one that is there lacks it: Classic goes by
@@ -530,24 +491,24 @@ impl Csv {
     }
 }
 
-/// Returns the change before the deletion of a CSV: Classic's clean-up goes, ours holds it.
-pub fn hold(csv: &Object) -> Value {
+/// Returns a change that takes finalizers off a CSV, and adds some.
+fn finalizers(csv: &Object, without: &[&str], with: &[&str]) -> Value {
     let mut finalizers = texts(csv, "/metadata/finalizers");
-    finalizers.retain(|it| ![CSV_CLEANUP, MOVING, ORPHAN].contains(it));
-    finalizers.push(MOVING);
+    finalizers.retain(|it| !without.contains(it));
+    finalizers.extend(with);
     json!({"metadata": {"finalizers": finalizers,
         "resourceVersion": csv.text_at("/metadata/resourceVersion")}})
 }
 
+/// Returns the change before the deletion of a CSV: Classic's clean-up goes, ours holds it.
+pub fn hold(csv: &Object) -> Value {
+    finalizers(csv, &[CSV_CLEANUP, MOVING, ORPHAN], &[MOVING])
+}
+
 /// Returns the change that takes our finalizer off a CSV that stays.
 pub fn unhold(csv: &Object) -> Option<Value> {
-    let mut finalizers = texts(csv, "/metadata/finalizers");
-    let is_held = !is_going(csv) && finalizers.contains(&MOVING);
-    finalizers.retain(|it| *it != MOVING);
-    is_held.then(|| {
-        json!({"metadata": {"finalizers": finalizers,
-            "resourceVersion": csv.text_at("/metadata/resourceVersion")}})
-    })
+    let is_held = !is_going(csv) && texts(csv, "/metadata/finalizers").contains(&MOVING);
+    is_held.then(|| finalizers(csv, &[MOVING], &[]))
 }
 
 /// Returns the next change that hides a held CSV from what generates `OperatorConditions`, which takes
@@ -568,9 +529,7 @@ pub fn hide(csv: &Object) -> Option<Value> {
 
 /// Returns the change that lets a held CSV go.
 pub fn dismiss(csv: &Object) -> Option<Value> {
-    let mut finalizers = texts(csv, "/metadata/finalizers");
-    finalizers.retain(|it| ![CSV_CLEANUP, MOVING].contains(it));
-    is_going(csv).then(|| json!({"metadata": {"finalizers": finalizers}}))
+    is_going(csv).then(|| finalizers(csv, &[CSV_CLEANUP, MOVING], &[]))
 }
 
 /// Something that is done to move a Subscription.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use olm_api::keys::annotation::{SERVICE_CA_ORIGIN, SERVICE_CA_ORIGIN_UID};
 use serde_json::{Value, json};
 
-use super::uid;
+use super::{reference, uid};
 use crate::classic::has;
 use crate::object::Object;
 use crate::render::{READER, certificate_name, reader_name, service_name};
@@ -39,11 +39,12 @@ pub fn certificates(csv: &Object) -> BTreeMap<String, String> {
 /// it, unless it is somebody's. OpenShift's service CA writes over those of its Service only.
 pub fn own(certificate: &Object, extension: &Object, service: &Object) -> Option<Value> {
     let is_free = is_certificate(certificate) && !has(certificate, "/metadata/ownerReferences");
+    let mut owner = reference(extension);
+    owner["controller"] = json!(true);
     is_free.then(|| {
         json!({"metadata": {"resourceVersion": certificate.text_at("/metadata/resourceVersion"),
             "annotations": {SERVICE_CA_ORIGIN: service.name(), SERVICE_CA_ORIGIN_UID: uid(service)},
-            "ownerReferences": [{"apiVersion": extension.api_version(), "kind": extension.kind(),
-                "name": extension.name(), "uid": uid(extension), "controller": true}]}})
+            "ownerReferences": [owner]}})
     })
 }
 

@@ -58,8 +58,8 @@ fn failed(
     running: &[Object],
     moving: &[&str],
 ) -> Vec<Failed> {
-    let moving = moving.iter().map(|name| ("light".to_owned(), (*name).to_owned())).collect();
-    Facts { subscription, classic, running, moving: &moving }.failed()
+    let moving = moving.iter().map(|name| format!("light/{name}")).collect();
+    Facts { subscription, classic: &Classic::new(classic), running, moving: &moving }.failed()
 }
 
 fn latest() -> Object {
@@ -105,9 +105,8 @@ fn an_upgrade_that_waits_for_an_approval_is_no_upgrade() {
     for (approved, want) in [(false, Verdict::Ready), (true, Verdict::NotReady)] {
         let spec = json!({"approved": approved, "clusterServiceVersionNames": ["lamp.v1.1.0"]});
         let classic = [lamp(), one_group(), plan("install-next", &spec)];
-        let moving = BTreeSet::new();
-        let facts =
-            Facts { subscription: &subscription, classic: &classic, running: &[], moving: &moving };
+        let (classic, moving) = (&Classic::new(&classic), &BTreeSet::new());
+        let facts = Facts { subscription: &subscription, classic, running: &[], moving };
         assert_eq!(Verdict::of(&facts.failed()), want);
         // It goes with the Subscription.
         assert_eq!(facts.plans().len(), 1);
@@ -204,7 +203,7 @@ fn a_running_object_is_released_and_given_back() {
         "olm.managed": null, "operators.coreos.com/lamp.light": null},
         "ownerReferences": [other]}});
     assert_eq!(change, want);
-    let remembered = object(remembered(&live));
+    let remembered = remembered(&live);
     let ours = json!({"kind": "ClusterObjectSet", "name": "lamp-1", "uid": "set"});
     let released = object(json!({"apiVersion": "v1", "kind": "Service", "metadata": {
         "name": "lamp", "namespace": "light", "resourceVersion": "9",
