@@ -51,6 +51,12 @@ pub(super) fn small_bundle() -> Vec<Object> {
     ]
 }
 
+/// A role with millions of rights, in a few kilobytes.
+pub(super) fn role_of_millions() -> Object {
+    let many: Vec<_> = (0..500).map(|at| format!("a{at}")).collect();
+    role("", "many", json!([{"verbs": many, "apiGroups": many, "resources": many}]))
+}
+
 /// Reads the rules of a role.
 pub(super) fn rules(role: &Object) -> Vec<PolicyRule> {
     let rules = role.0["rules"].as_array().unwrap();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::permission::{IMPERSONATE, Permission, Permissions};
 use super::report::lines;
 use super::required::role_reference;
-use super::rule::{PolicyRule, RBAC, is_rbac};
+use super::rule::{MAX_RIGHTS, PolicyRule, RBAC, is_rbac};
 use crate::object::{Object, items};
 
 /// The type of Secrets in which Kubernetes writes a token, and the annotation that says of which account.
@@ -88,6 +88,8 @@ pub struct Powers {
     /// One sentence for each of these bindings.
     givings: BTreeSet<String>,
     others: BTreeSet<String>,
+    /// How many rights were added, or would have been.
+    counted: usize,
 }
 
 impl Powers {
@@ -120,6 +122,7 @@ impl Powers {
             added.extend(lines(&missing.reduced()).iter().map(|line| format!("{whom}: {line}")));
         }
         added.extend(self.others.difference(&before.others).cloned());
+        added.extend(self.uncounted());
         added
     }
 
@@ -130,18 +133,33 @@ impl Powers {
 
     /// Returns what comes by another way than the rules of roles, one sentence each.
     pub fn others(&self) -> BTreeSet<String> {
-        self.others.union(&self.givings).cloned().collect()
+        self.others.union(&self.givings).cloned().chain(self.uncounted()).collect()
+    }
+
+    /// Returns what is said of more rights than are compared.
+    fn uncounted(&self) -> Option<String> {
+        (self.counted > MAX_RIGHTS).then(|| format!("roles give more than {MAX_RIGHTS} rights"))
+    }
+
+    /// Returns the rules of a role; none once there are more rights than are compared.
+    fn rules(&mut self, role: &Object) -> Vec<PolicyRule> {
+        let rules: Vec<_> = role.list_at("/rules").map(PolicyRule::from_value).collect();
+        let counts = rules.iter().map(PolicyRule::count);
+        self.counted = counts.fold(self.counted, usize::saturating_add);
+        if self.counted > MAX_RIGHTS { Vec::new() } else { rules }
     }
 
     fn add_role(&mut self, role: &Object) {
-        add_rules(&mut self.rights, role.namespace(), role);
+        let rules = self.rules(role);
+        self.rights.insert_rules(role.namespace(), rules);
         // Of a Role they mean nothing.
         let labels = role.pointer("/metadata/labels").filter(|_| role.kind() == "ClusterRole");
         let labels = labels.and_then(Value::as_object).into_iter().flatten();
         for (label, _) in labels.filter(|(_, value)| *value == "true") {
             let Some(level) = label.strip_prefix(AGGREGATE_TO) else { continue };
             let whom = format!("anyone bound to ClusterRole {level}");
-            add_rules(self.given.entry(whom).or_default(), "", role);
+            let rules = self.rules(role);
+            self.given.entry(whom).or_default().insert_rules("", rules);
         }
         // Whose rules Kubernetes collects is known to the cluster alone.
         for selector in role.list_at("/aggregationRule/clusterRoleSelectors") {
@@ -171,7 +189,8 @@ impl Powers {
             if let Some(ours) = ours
                 && is_own
             {
-                add_rules(&mut self.bound, place, ours);
+                let rules = self.rules(ours);
+                self.bound.insert_rules(place, rules);
                 continue;
             }
             let whom = match whose {
@@ -181,7 +200,8 @@ impl Powers {
             };
             let sentence = format!("{whom} is bound to {kind} {role}{within}");
             if let Some(ours) = ours {
-                add_rules(self.given.entry(whom).or_default(), place, ours);
+                let rules = self.rules(ours);
+                self.given.entry(whom).or_default().insert_rules(place, rules);
                 self.givings.insert(sentence);
             } else {
                 self.others.insert(sentence);
@@ -247,11 +267,6 @@ impl Powers {
     }
 }
 
-/// Adds what the rules of a role give in a namespace, or cluster-wide when it is empty.
-fn add_rules(rights: &mut Permissions, namespace: &str, role: &Object) {
-    rights.insert_rules(namespace, role.list_at("/rules").map(PolicyRule::from_value));
-}
-
 /// Says whether a service account is one of a bundle: among its objects, or the account `default`
 /// beside its Deployments, which Kubernetes makes.
 fn is_own_account(objects: &[&Object], namespace: &str, name: &str) -> bool {
@@ -284,6 +299,7 @@ fn find<'a>(
 mod tests {
     use serde_json::json;
 
+    use super::super::fixture::role_of_millions;
     use super::*;
     use crate::fixture::{cases, object};
 
@@ -314,6 +330,14 @@ mod tests {
     fn pods(spec: &Value) -> Value {
         json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "d", "namespace": "ns"}, "spec": {"template": {"spec": spec}}})
+    }
+
+    // A bundle must not fill the memory, nor hide an increase behind more than can be compared.
+    #[test]
+    fn more_rights_than_can_be_compared_are_named_each_time() {
+        let powers = Powers::of([role_of_millions()].iter());
+        assert_eq!(powers.beyond(&powers), ["roles give more than 100000 rights"]);
+        assert!(powers.others().contains("roles give more than 100000 rights"));
     }
 
     #[test]

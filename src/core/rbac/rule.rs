@@ -5,6 +5,10 @@ use serde_json::Value;
 
 use crate::object::items;
 
+/// Most rights that the roles and bindings of a bundle may give: a rule of a few kilobytes can name
+/// millions.
+pub(super) const MAX_RIGHTS: usize = 100_000;
+
 /// The API group of roles and bindings.
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
 /// OpenShift's older API for the same objects.
@@ -50,6 +54,14 @@ impl PolicyRule {
             verbs: list("verbs"),
             non_resource_urls: list("nonResourceURLs"),
         }
+    }
+
+    /// Returns how many single rights it grants.
+    pub(super) fn count(&self) -> usize {
+        let names = self.resource_names.len().max(1);
+        let resources = self.api_groups.len().saturating_mul(self.resources.len());
+        let objects = resources.saturating_mul(names).saturating_add(self.non_resource_urls.len());
+        self.verbs.len().saturating_mul(objects)
     }
 
     /// Returns its lists that are not empty, by name, in the order of manifests.

@@ -81,7 +81,7 @@ fn printed() -> Vec<(Vector, Vec<Object>)> {
                 assert!(!refused, "{}: no longer refused", vector.file);
                 Some((vector, objects))
             }
-            Err(PermissionError::UnknownKind { .. }) if refused => None,
+            Err(PermissionError::UnknownKind(_)) if refused => None,
             Err(error) => panic!("{}: {error}", vector.file),
         }
     });

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::error::quote;
 use crate::object::{Object, object};
 use crate::revision::Account;
 
@@ -175,11 +176,11 @@ fn refuse_own_account(
     });
     match owner {
         None => Ok(()),
-        Some(bundle) => Err(PermissionError::AccountInBundle {
-            bundle: bundle.name.to_owned(),
-            namespace: account.namespace.clone(),
-            account: account.name.clone(),
-        }),
+        Some(bundle) => Err(PermissionError::Refused(format!(
+            "bundle {} contains service account {account}: installing would collide with it, choose \
+             another name",
+            quote(bundle.name)
+        ))),
     }
 }
 

@@ -12,12 +12,12 @@ mod options;
 use serde_json::{Map, Value, json};
 
 use crate::error::quote;
-use crate::object::{Identity, Object};
+use crate::object::Object;
 
 use super::missing::{Held, Missing, RoleKey};
 use super::permission::{Permission, Permissions};
 use super::resource::{Resource, Resources, Scope};
-use super::rule::{OPENSHIFT_RBAC, PolicyRule, RBAC, is_rbac, role_plural};
+use super::rule::{MAX_RIGHTS, OPENSHIFT_RBAC, PolicyRule, RBAC, is_rbac, role_plural};
 
 pub use options::Options;
 
@@ -64,24 +64,12 @@ pub enum Warning {
 /// Why the rights could not be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PermissionError {
-    /// Neither the table nor a custom resource definition of the bundles knows the kind.
-    #[error(
-        "bundle {}: object {object}: no given bundle defines kind {}.{}, so its resource is unknown",
-        quote(bundle), object.kind, object.group
-    )]
-    UnknownKind { bundle: String, object: Box<Identity> },
-    /// An object has no name, so no right can be limited to it.
-    #[error("bundle {}: an object of kind {}.{} has no name", quote(bundle), object.kind, object.api_version())]
-    NoName { bundle: String, object: Box<Identity> },
-    /// The service account is an object of the bundle it should install.
-    #[error(
-        "bundle {} contains service account {}/{}: installing would collide with it, choose \
-         another name",
-        quote(bundle),
-        namespace,
-        account
-    )]
-    AccountInBundle { bundle: String, namespace: String, account: String },
+    /// Neither the table nor a custom resource definition of the bundles knows the kind of an object.
+    #[error("{0}")]
+    UnknownKind(String),
+    /// There are none for the bundle.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// The rights a service account needs, and those that are merely useful.
@@ -127,6 +115,7 @@ pub fn required(
             install_namespace,
             options,
             judge: None,
+            counted: 0,
             into: &mut collected,
         };
         for object in bundle.objects {
@@ -194,6 +183,7 @@ pub fn missing(
         install_namespace,
         options: &Options::default(),
         judge: Some(Judge { held, found: &mut found }),
+        counted: 0,
         into: &mut collected,
     };
     let served = |object: &&Object| !unserved.contains(&object.group());
@@ -219,6 +209,8 @@ struct Collector<'a> {
     options: &'a Options,
     /// What the account holds, where that decides which rights it needs.
     judge: Option<Judge<'a>>,
+    /// How many rights the rules of its roles give.
+    counted: usize,
     into: &'a mut Required,
 }
 
@@ -264,11 +256,26 @@ impl Collector<'_> {
         self.manage(object, &resource, &namespace);
         if is_rbac(object.group()) {
             match object.kind() {
-                "Role" | "ClusterRole" => self.write_role(object, &namespace),
-                "RoleBinding" | "ClusterRoleBinding" => self.write_binding(object, &namespace),
+                "Role" | "ClusterRole" => self.write_role(object, &namespace)?,
+                "RoleBinding" | "ClusterRoleBinding" => self.write_binding(object, &namespace)?,
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Adds what the rules of a role give.
+    fn hold(&mut self, role: &Object, namespace: &str) -> Result<(), PermissionError> {
+        let rules: Vec<_> = role.list_at("/rules").map(PolicyRule::from_value).collect();
+        let counts = rules.iter().map(PolicyRule::count);
+        self.counted = counts.fold(self.counted, usize::saturating_add);
+        if self.counted > MAX_RIGHTS {
+            let bundle = quote(self.bundle.name);
+            return Err(PermissionError::Refused(format!(
+                "bundle {bundle}: its roles and bindings give more than {MAX_RIGHTS} rights"
+            )));
+        }
+        self.into.needed.insert_rules(namespace, rules);
         Ok(())
     }
 
@@ -296,13 +303,18 @@ impl Collector<'_> {
     }
 
     fn resource(&self, object: &Object) -> Result<Resource, PermissionError> {
-        let bundle = self.bundle.name.to_owned();
+        let bundle = quote(self.bundle.name);
         if object.name().is_empty() {
-            let object = Box::new(object.identity());
-            return Err(PermissionError::NoName { bundle, object });
+            let (kind, version) = (object.kind(), object.api_version());
+            let text = format!("bundle {bundle}: an object of kind {kind}.{version} has no name");
+            return Err(PermissionError::Refused(text));
         }
         self.resources.find(object.group(), object.kind()).ok_or_else(|| {
-            PermissionError::UnknownKind { bundle, object: Box::new(object.identity()) }
+            let (kind, group, object) = (object.kind(), object.group(), object.identity());
+            PermissionError::UnknownKind(format!(
+                "bundle {bundle}: object {object}: no given bundle defines kind {kind}.{group}, so its \
+                 resource is unknown"
+            ))
         })
     }
 
@@ -336,15 +348,14 @@ impl Collector<'_> {
     /// Adds what the API server requires of the writer of a role: to hold its rules, or `escalate`.
     ///
     /// `escalate` counts without a name only: the authorizer does not know the name on create.
-    fn write_role(&mut self, role: &Object, namespace: &str) {
+    fn write_role(&mut self, role: &Object, namespace: &str) -> Result<(), PermissionError> {
         let plural = role_plural(role.kind());
         if let Some(judge) = &mut self.judge {
             let escalate = Permission::on("escalate", RBAC, plural, None);
             if judge.spares(namespace, escalate) {
-                return;
+                return Ok(());
             }
         }
-        let needed = &mut self.into.needed;
         let aggregated = role.is_aggregated();
         if aggregated {
             self.into.warnings.push(Warning::Aggregation {
@@ -355,10 +366,11 @@ impl Collector<'_> {
             self.into.warnings.push(Warning::BindEscalate);
         }
         if aggregated || self.options.bind_escalate {
-            needed.insert(namespace, Permission::on("escalate", RBAC, plural, None));
-            return;
+            let escalate = Permission::on("escalate", RBAC, plural, None);
+            self.into.needed.insert(namespace, escalate);
+            return Ok(());
         }
-        needed.insert_rules(namespace, rules_of(role));
+        self.hold(role, namespace)
     }
 
     /// Adds what the API server requires of the writer of a binding: to hold the rules of its role,
@@ -366,7 +378,7 @@ impl Collector<'_> {
     ///
     /// Other roles may not exist yet when rights are computed, and the rules of an aggregated role
     /// are not known beforehand; both are bound by name.
-    fn write_binding(&mut self, binding: &Object, namespace: &str) {
+    fn write_binding(&mut self, binding: &Object, namespace: &str) -> Result<(), PermissionError> {
         let (kind, name) = role_reference(binding);
         let bind = Permission::on("bind", RBAC, role_plural(kind), Some(name));
         let is_it = |role: &&Object| {
@@ -379,18 +391,18 @@ impl Collector<'_> {
             if plain.is_none() || self.options.bind_escalate {
                 self.into.needed.insert(namespace, bind);
             }
-            return;
+            return Ok(());
         };
         if judge.spares(namespace, bind.clone()) {
-            return;
+            return Ok(());
         }
         if let Some(role) = plain {
-            self.into.needed.insert_rules(namespace, rules_of(role));
-        } else if own.is_some()
-            || !judge.holds_rules(RoleKey::named(kind, name, namespace), namespace)
-        {
+            return self.hold(role, namespace);
+        }
+        if own.is_some() || !judge.holds_rules(RoleKey::named(kind, name, namespace), namespace) {
             self.into.needed.insert(namespace, bind);
         }
+        Ok(())
     }
 }
 
@@ -403,10 +415,6 @@ pub(super) fn role_reference(binding: &Object) -> (&str, &str) {
         (kind, _) => kind,
     };
     (kind, binding.text_at("/roleRef/name"))
-}
-
-fn rules_of(role: &Object) -> impl Iterator<Item = PolicyRule> {
-    role.list_at("/rules").map(PolicyRule::from_value)
 }
 
 #[cfg(test)]

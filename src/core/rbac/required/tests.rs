@@ -1,10 +1,12 @@
 //! The rights that single objects and small bundles need.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 
 use super::*;
 use crate::fixture::{cases, object, rows};
-use crate::rbac::fixture::{binding, crd, plain, role, small_bundle};
+use crate::rbac::fixture::{binding, crd, plain, role, role_of_millions, small_bundle};
 use crate::rbac::lines;
 
 const CASES: &str = include_str!("../../testdata/rbac/cases.yaml");
@@ -94,6 +96,19 @@ fn role_of_another_given_bundle_is_bound_by_name() {
     let required = required(&bundles, "ns1", &Options::default()).unwrap();
     let right = Permission::on("bind", RBAC, "clusterroles", Some("c"));
     assert!(required.needed.covers("", &right));
+}
+
+// A bundle must not fill the memory.
+#[test]
+fn more_rights_than_can_be_counted_are_an_error() {
+    let objects = [role_of_millions(), binding("ns1", "b", "ClusterRole", "many")];
+    let bundle = BundleObjects { name: "test.v1", objects: &objects };
+    let want = "bundle \"test.v1\": its roles and bindings give more than 100000 rights";
+    let error = required(&[bundle], "ns1", &Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), want);
+    let held = Held { rights: &Permissions::default(), roles: &BTreeMap::new() };
+    let missing = missing(&bundle, "ns1", &[], &[], &held);
+    assert_eq!(missing.errors, BTreeSet::from([want.to_owned()]));
 }
 
 // applying.md 5.4
