@@ -6,9 +6,9 @@ use itertools::Itertools as _;
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use super::go_text;
 use super::loosening::DOCUMENTATION;
 use crate::error::quote;
+use crate::go_json;
 use crate::object::items;
 
 /// What is checked; the names are those in texts, waivers and, for keywords, schemas.
@@ -92,18 +92,16 @@ pub(super) const KEYWORD_CHECKS: [(Check, Compare); 15] = [
 ];
 
 fn default(old: &Value, new: &Value) -> Option<String> {
-    match (old.as_str(), new.as_str()) {
-        (None, Some(new)) => {
-            Some(format!("default added when there was none previously : {}", quote(new)))
-        }
-        (Some(old), None) => Some(format!("default value removed : {}", quote(old))),
-        (Some(old), Some(new)) if old != new => Some(changed("default value changed", old, new)),
-        _ => None,
-    }
+    let (before, after) = (go_json::to_string(old), go_json::to_string(new));
+    Some(match (old.is_null(), new.is_null()) {
+        (true, _) => format!("default added when there was none previously : {}", quote(&after)),
+        (_, true) => format!("default value removed : {}", quote(&before)),
+        _ => changed("default value changed", &before, &after),
+    })
 }
 
 fn enumeration(old: &Value, new: &Value) -> Option<String> {
-    let (old, new) = (sorted(old), sorted(new));
+    let (old, new) = (sorted(old, go_json::to_string), sorted(new, go_json::to_string));
     if old.is_empty() && !new.is_empty() {
         let text = "enum constraint added when there was none previously";
         return Some(format!("{text} : [{}]", new.join(" ")));
@@ -143,16 +141,16 @@ fn nullable(old: &Value, new: &Value) -> Option<String> {
 }
 
 fn one_of(old: &Value, new: &Value) -> Option<String> {
-    // With other documentation it is the same alternative.
+    // With other documentation it is the same alternative. Upstream prints it as Go does a struct,
+    // which is hundreds of times as long.
     let text = |schema: &Value| {
         let mut schema = schema.clone();
         if let Value::Object(schema) = &mut schema {
             schema.retain(|key, _| !DOCUMENTATION.contains(&key.as_str()));
         }
-        go_text::of_schema(&schema)
+        go_json::to_string(&schema)
     };
-    let texts = |value: &Value| items(value).map(text).sorted().dedup().collect::<Vec<_>>();
-    let (old, new) = (texts(old), texts(new));
+    let (old, new) = (sorted(old, text), sorted(new, text));
     let said = |text: &str, schemas: &[&str]| Some(format!("{text}: [{}]", schemas.join(" ")));
     let (removed, added) = (without(&old, &new), without(&new, &old));
     if old.is_empty() && !new.is_empty() {
@@ -178,8 +176,9 @@ fn pattern(old: &Value, new: &Value) -> Option<String> {
 }
 
 fn required(old: &Value, new: &Value) -> Option<String> {
-    let added = sorted(new);
-    let added = without(&added, &sorted(old)).join(" ");
+    let text = |field: &Value| as_text(field).to_owned();
+    let added = sorted(new, text);
+    let added = without(&added, &sorted(old, text)).join(" ");
     (!added.is_empty()).then(|| format!("new required fields: [{added}]"))
 }
 
@@ -197,9 +196,9 @@ fn as_text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Returns a list of texts sorted, each once.
-fn sorted(list: &Value) -> Vec<String> {
-    items(list).map(|item| as_text(item).to_owned()).sorted().dedup().collect()
+/// Returns the texts of a list sorted, each once.
+fn sorted(list: &Value, text: impl Fn(&Value) -> String) -> Vec<String> {
+    items(list).map(text).sorted().dedup().collect()
 }
 
 /// Returns what of a list is not in another.

@@ -4,18 +4,23 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
 use itertools::Itertools as _;
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::access;
 use super::check::{Check, KEYWORD_CHECKS, changed};
 use super::definition::{Definition, Version};
-use super::finding::{Finding, SchemaPlace, Unhandled};
+use super::finding::{Finding, SchemaPlace};
 use super::loosening::{OF_EVERY_OBJECT, is_harmless, is_open, narrowed_fields};
 use super::schema::{KEYWORDS, Kind, MAX_PATH, Position, Schema, children, longest_path};
 use crate::error::quote;
 
 /// Most served versions that are compared, each with each.
 const MAX_SERVED: usize = 16;
+
+/// Most bytes of the findings of a CRD: each names a path, and each pair of versions has as many as
+/// there are fields.
+const MAX_BYTES: usize = 4 << 20;
 
 /// Which changes are let pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,14 +72,26 @@ fn schemas(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
         findings.push(Finding::of_definition(Check::Unhandled, text));
         return findings;
     }
-    for new in &new.versions {
-        let Some(old) = old.version(&new.name) else { continue };
-        findings.extend(versions(&new.name, old, new, rules));
-    }
-    if !new.converted {
-        findings.extend(served_pairs(old, new, rules));
+    let upgrades = new.versions.iter().filter_map(|new| {
+        let old = old.version(&new.name)?;
+        Some(versions(&new.name, old, new, rules))
+    });
+    let mut bytes = 0;
+    for found in upgrades.chain(served_pairs(old, new, rules)) {
+        bytes += bytes_of(&found);
+        findings.extend(found);
+        if bytes > MAX_BYTES {
+            let text =
+                format!("not compared further: the findings have more than {MAX_BYTES} bytes");
+            findings.push(Finding::of_definition(Check::Unhandled, text));
+            break;
+        }
     }
     findings
+}
+
+fn bytes_of(findings: &[Finding]) -> usize {
+    findings.iter().map(Finding::bytes).sum()
 }
 
 /// Compares what concerns all versions.
@@ -93,22 +110,29 @@ fn definition(old: &Definition, new: &Definition) -> Vec<Finding> {
     findings
 }
 
-/// Compares every served version of a new CRD with every later one, as if that were an upgrade; the
-/// old CRD may have the same findings.
-fn served_pairs(old: &Definition, new: &Definition, rules: Rules) -> Vec<Finding> {
-    let served = new.versions.iter().filter(|version| version.served);
+/// Compares every served version of a new CRD with every later one, as if that were an upgrade, unless
+/// a webhook converts them; the old CRD may have the same findings.
+fn served_pairs(
+    old: &Definition,
+    new: &Definition,
+    rules: Rules,
+) -> impl Iterator<Item = Vec<Finding>> {
+    let served = new.versions.iter().filter(|version| version.served && !new.converted);
     let served = served.sorted_by(|a, b| by_priority(&a.name, &b.name));
-    let before = |name: &str| old.version(name).filter(|version| version.served);
-    let mut findings = Vec::new();
-    for (one, other) in served.tuple_combinations() {
+    let before = move |name: &str| old.version(name).filter(|version| version.served);
+    served.tuple_combinations().map(move |(one, other)| {
         let pair = format!("{} -> {}", one.name, other.name);
         let compare = |one, other| versions(&pair, one, other, rules);
-        let known = before(&one.name).zip(before(&other.name));
-        let known = known.map(|(one, other)| compare(one, other)).unwrap_or_default();
-        let known: HashSet<_> = known.into_iter().collect();
-        findings.extend(compare(one, other).into_iter().filter(|it| !known.contains(it)));
-    }
-    findings
+        let mut found = compare(one, other);
+        // Of more findings than fit, those that are new may be missing.
+        if let Some((one, other)) = before(&one.name).zip(before(&other.name))
+            && bytes_of(&found) <= MAX_BYTES
+        {
+            let known: HashSet<_> = compare(one, other).into_iter().collect();
+            found.retain(|it| !known.contains(it));
+        }
+        found
+    })
 }
 
 /// Compares the schemas of two versions; fields that only the new one has count where objects may
@@ -121,6 +145,7 @@ fn versions(label: &str, old: &Version, new: &Version, rules: Rules) -> Vec<Find
         preserves_all: old.preserves_unknown,
         path: "^".to_owned(),
         findings: Vec::new(),
+        bytes: 0,
     };
     comparison.visit(&old.schema, Some(&new.schema), Position::Field);
     comparison.findings
@@ -136,6 +161,8 @@ struct Comparison<'a> {
     /// Where the schemas stand that are looked at.
     path: String,
     findings: Vec<Finding>,
+    /// What they have, beyond [`MAX_BYTES`] only once.
+    bytes: usize,
 }
 
 impl Comparison<'_> {
@@ -145,7 +172,7 @@ impl Comparison<'_> {
         // Upstream also counts those that describe no field.
         if new.is_none() && self.is_upgrade && (is_field || self.rules == Rules::Upstream) {
             let text = format!("removed field : {}.{}", self.label, self.path);
-            self.findings.push(Finding::of_definition(Check::ExistingFieldRemoval, text));
+            self.push(Finding::of_definition(Check::ExistingFieldRemoval, text));
         }
         let nothing = Schema::new();
         let new = new.unwrap_or(&nothing);
@@ -156,7 +183,7 @@ impl Comparison<'_> {
             for field in fields.filter(|field| !is_root || !OF_EVERY_OBJECT.contains(field)) {
                 let text = "field added where unknown fields are preserved".to_owned();
                 let path = format!("{}.{field}", self.path);
-                self.add(path, Check::Unhandled, text, Vec::new());
+                self.add(path, Check::Unhandled, text, None);
             }
         }
         // Where a whole condition may change as it does, its parts are not looked at.
@@ -194,7 +221,7 @@ impl Comparison<'_> {
             match KEYWORD_CHECKS.iter().find(|(check, _)| key == <&str>::from(check)) {
                 Some((check, compare)) => {
                     if let Some(text) = compare(before, after) {
-                        self.add(self.path.clone(), *check, text, Vec::new());
+                        self.add(self.path.clone(), *check, text, None);
                     }
                 }
                 None => unhandled.push((keyword, before, after)),
@@ -206,17 +233,22 @@ impl Comparison<'_> {
                 .map(|(keyword, before, after)| detail(keyword.field, keyword.kind, before, after))
                 .format("; ");
             let text = format!("unhandled changes found ({details})");
-            let values = unhandled
-                .into_iter()
-                .map(|(keyword, before, after)| (keyword.key, before.clone(), after.clone()))
-                .collect();
-            self.add(self.path.clone(), Check::Unhandled, text, values);
+            let values = unhandled.iter().map(|(keyword, old, new)| json!([keyword.key, old, new]));
+            let values = Sha256::digest(values.collect::<Value>().to_string());
+            self.add(self.path.clone(), Check::Unhandled, text, Some(values.0));
         }
     }
 
-    fn add(&mut self, path: String, check: Check, text: String, unhandled: Vec<Unhandled>) {
+    fn add(&mut self, path: String, check: Check, text: String, unhandled: Option<[u8; 32]>) {
         let place = SchemaPlace::Schema { versions: self.label.to_owned(), path };
-        self.findings.push(Finding { place, check, text, unhandled });
+        self.push(Finding { place, check, text, unhandled });
+    }
+
+    fn push(&mut self, finding: Finding) {
+        if self.bytes <= MAX_BYTES {
+            self.bytes += finding.bytes();
+            self.findings.push(finding);
+        }
     }
 }
 
@@ -230,7 +262,7 @@ fn detail(field: &str, kind: Kind, before: &Value, after: &Value) -> String {
         (_, Value::String(text)) if pointer => format!("&{}", quote(text)),
         (_, Value::String(text)) if kind == Kind::Text => quote(text),
         (_, Value::Bool(_) | Value::Number(_)) if pointer => format!("&{value}"),
-        (_, Value::Bool(_)) => value.to_string(),
+        (Kind::Flag | Kind::SchemaOrFlag, Value::Bool(_)) => value.to_string(),
         _ => "<complex value>".to_owned(),
     };
     let (before, after) = (shown(before), shown(after));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use itertools::Itertools as _;
-use jsonschema::Draft;
+use jsonschema::{Draft, PatternOptions};
 use serde_json::{Map, Value, json};
 
 use super::definition::Definition;
@@ -20,6 +20,9 @@ use crate::uninstall::is_converted_by_webhook;
 const MAX_NAMED: usize = 3;
 /// Most characters of what is wrong with an object.
 const MAX_FAULT: usize = 200;
+/// Most patterns of a schema, and most bytes that each may take: a short one can stand for megabytes.
+const MAX_PATTERNS: usize = 500;
+const MAX_PATTERN_BYTES: usize = 256 << 10;
 /// Keywords that only the API server judges.
 const ONLY_SERVER: [&str; 2] = ["x-kubernetes-validations", "x-kubernetes-list-type"];
 
@@ -90,9 +93,15 @@ pub fn evidence(
     if schema.as_object().is_some_and(|schema| longest_path(schema) > MAX_PATH) {
         return unknown("; paths in the new schema are too long");
     }
-    let mut has_rules = false;
-    let schema = converted(&schema, &mut has_rules);
-    let validator = match jsonschema::options().with_draft(Draft::Draft4).build(&schema) {
+    let mut met = Met::default();
+    let schema = converted(&schema, &mut met);
+    if met.patterns > MAX_PATTERNS {
+        return unknown(&format!("; the new schema has more than {MAX_PATTERNS} patterns"));
+    }
+    let has_rules = met.has_rules;
+    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
+    let options = jsonschema::options().with_draft(Draft::Draft4).with_pattern_options(patterns);
+    let validator = match options.build(&schema) {
         Ok(validator) => validator,
         Err(error) => return unknown(&format!("; the new schema cannot be read: {error}")),
     };
@@ -203,24 +212,32 @@ fn schema_for(new: &Object, version: &str) -> Option<Value> {
     Some(found["schema"]["openAPIV3Schema"].clone())
 }
 
-/// Returns a structural schema as JSON Schema, draft 4. `has_rules` is set if something is left out
-/// that only the API server judges.
-fn converted(schema: &Value, has_rules: &mut bool) -> Value {
+/// What a schema has.
+#[derive(Default)]
+struct Met {
+    /// Something that only the API server judges.
+    has_rules: bool,
+    patterns: usize,
+}
+
+/// Returns a structural schema as JSON Schema, draft 4, without what only the API server judges.
+fn converted(schema: &Value, met: &mut Met) -> Value {
     let Some(schema) = schema.as_object() else { return schema.clone() };
-    *has_rules |= ONLY_SERVER.iter().any(|key| schema.contains_key(*key));
+    met.patterns += usize::from(schema.contains_key("pattern"));
+    met.has_rules |= ONLY_SERVER.iter().any(|key| schema.contains_key(*key));
     let mut out = Map::new();
     for (key, value) in schema {
         let value = match key.as_str() {
             "properties" => match value.as_object() {
                 Some(members) => members
                     .iter()
-                    .map(|(name, value)| (name.clone(), converted(value, has_rules)))
+                    .map(|(name, value)| (name.clone(), converted(value, met)))
                     .collect(),
                 None => continue,
             },
-            "items" | "additionalProperties" | "not" => converted(value, has_rules),
+            "items" | "additionalProperties" | "not" => converted(value, met),
             "allOf" | "anyOf" | "oneOf" => {
-                items(value).map(|value| converted(value, has_rules)).collect()
+                items(value).map(|value| converted(value, met)).collect()
             }
             "required" => {
                 let required = required(value, schema);
@@ -369,6 +386,22 @@ mod tests {
         assert!(unknown("7 exist, refused").is_like(&unknown("12 exist, refused")));
         assert!(!unknown("7 exist, refused").is_like(&unknown("refused")));
         assert!(!unknown("").is_like(&one));
+    }
+
+    // A bundle must not fill the memory.
+    #[test]
+    fn patterns_that_take_much_memory_are_not_used() {
+        let schema = json!({"type": "string", "pattern": "[\\u0100-\\uffff]{900}"});
+        let found = evidence((&Value::Null, &crd(&schema)), "v1", 1, &[object(&json!("x"))]);
+        assert!(found.to_string().contains("cannot be read"), "{found}");
+        let patterns = |count: usize| {
+            let field = |at| (format!("f{at}"), json!({"type": "string", "pattern": "^a+$"}));
+            let fields: Map<_, _> = (0..count).map(field).collect();
+            let schema = crd(&json!({"type": "object", "properties": fields}));
+            evidence((&Value::Null, &schema), "v1", 1, &[object(&json!({"f0": "b"}))]).to_string()
+        };
+        assert!(patterns(500).contains("0 valid"), "{}", patterns(500));
+        assert!(patterns(501).contains("more than 500 patterns"), "{}", patterns(501));
     }
 
     // A schema that is none must not end the process.

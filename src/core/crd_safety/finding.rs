@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use super::check::Check;
 use super::definition::Definition;
 use crate::error::quote;
@@ -31,16 +29,23 @@ pub struct Finding {
     pub check: Check,
     /// What is wrong, in upstream's words.
     pub text: String,
-    /// The keywords that no check handles: texts leave their values out.
-    pub(super) unhandled: Vec<Unhandled>,
+    /// A digest of the keywords that no check handles, if there are any, and of both their values,
+    /// which the text leaves out.
+    pub(super) unhandled: Option<[u8; 32]>,
 }
-
-/// A keyword with both its values.
-pub(super) type Unhandled = (&'static str, Value, Value);
 
 impl Finding {
     pub(super) fn of_definition(check: Check, text: String) -> Self {
-        Self { place: SchemaPlace::Definition, check, text, unhandled: Vec::new() }
+        Self { place: SchemaPlace::Definition, check, text, unhandled: None }
+    }
+
+    /// Returns about how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let place = match &self.place {
+            SchemaPlace::Definition => 0,
+            SchemaPlace::Schema { versions, path } => versions.len() + path.len(),
+        };
+        size_of::<Self>() + self.text.len() + place
     }
 
     /// Returns the finding about a CRD that the new version of a bundle no longer has, if there are

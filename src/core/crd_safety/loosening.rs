@@ -69,7 +69,7 @@ fn is_loosened(key: &str, old: &Schema, new: &Schema, position: Position) -> boo
         items(list).skip(first).take(most)
     };
     match key {
-        "enum" => !before.is_null() && texts(before).is_subset(&texts(after)),
+        "enum" => !before.is_null() && values(before).is_subset(&values(after)),
         "maximum" | "maxItems" | "maxLength" | "maxProperties" => {
             least.zip(most).is_some_and(|(before, after)| before <= after)
         }
@@ -198,6 +198,10 @@ fn keeps_only(old: &Value, new: &Value) -> bool {
     };
     let known = rules(old);
     rules(new).iter().all(|rule| known.contains(rule))
+}
+
+fn values(list: &Value) -> BTreeSet<String> {
+    items(list).map(Value::to_string).collect()
 }
 
 fn texts(list: &Value) -> BTreeSet<&str> {

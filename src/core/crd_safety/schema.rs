@@ -20,9 +20,9 @@ pub(super) enum Kind {
     Text,
     /// Text or nothing.
     TextPointer,
-    /// Any value; kept as its JSON text.
+    /// Any value.
     Json,
-    /// A list of values; each kept as its JSON text.
+    /// A list of any values.
     Jsons,
     Number,
     /// A boolean, absent when false.
@@ -39,7 +39,6 @@ pub(super) enum Kind {
     SchemaMap,
     /// By name a schema, or a list of names.
     Dependencies,
-    Documentation,
     Rules,
 }
 
@@ -78,7 +77,6 @@ fn normalized_value(kind: Kind, value: &Value) -> Option<Value> {
         return None;
     }
     let schema = |schema: &Value| Value::Object(normalized(schema));
-    let json = |value: &Value| Value::String(go_json::to_string(value));
     let map = |value: &Value, each: fn(&Value) -> Value| {
         let map = value.as_object()?;
         let map: Schema = map.iter().map(|(key, value)| (key.clone(), each(value))).collect();
@@ -92,9 +90,8 @@ fn normalized_value(kind: Kind, value: &Value) -> Option<Value> {
         Kind::Text => (value != "").then(|| value.clone()),
         Kind::Flag => (value == true).then(|| value.clone()),
         Kind::TextPointer | Kind::FlagPointer => Some(value.clone()),
-        Kind::Json | Kind::Documentation => Some(json(value)),
-        Kind::Jsons => list(value, &json),
-        Kind::Number => Some(number(value)),
+        Kind::Json | Kind::Number => Some(spelled(value)),
+        Kind::Jsons => list(value, &spelled),
         Kind::Texts => list(value, &Value::clone),
         Kind::Rules => list(value, &rule),
         Kind::Schemas => list(value, &schema),
@@ -109,13 +106,9 @@ fn normalized_value(kind: Kind, value: &Value) -> Option<Value> {
     }
 }
 
-/// Returns a number as one that is equal to every other spelling of it.
-fn number(value: &Value) -> Value {
-    match (value.as_i64(), value.as_f64()) {
-        (None, Some(float)) => serde_json::from_str(&go_json::to_string(&Value::from(float)))
-            .unwrap_or_else(|_| value.clone()),
-        _ => value.clone(),
-    }
+/// Returns a value whose numbers are equal to every other spelling of them.
+fn spelled(value: &Value) -> Value {
+    serde_json::from_str(&go_json::to_string(value)).unwrap_or_else(|_| value.clone())
 }
 
 /// Returns a rule without its empty members.

@@ -29,30 +29,9 @@ pub struct Waiver {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Waivers(Vec<Waiver>);
 
-/// An entry is not a waiver.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WaiverError {
-    /// The check is not known.
-    #[error("unknown check {} in {}: must be one of {}", quote(check), quote(entry),
-        Check::VARIANTS.join(", "))]
-    Check { entry: String, check: String },
-    /// Neither a date nor a time.
-    /// `until` is what stands behind the `@`.
-    #[error(
-        "{} in {} is not a date (2026-12-31) or time (2026-12-31T12:00:00Z)",
-        quote(until),
-        quote(entry)
-    )]
-    Until { entry: String, until: String },
-}
-
 impl Waivers {
-    /// Reads the value of the annotation.
-    ///
-    /// # Errors
-    ///
-    /// If an entry is not a waiver.
-    pub fn parse(text: &str) -> Result<Self, WaiverError> {
+    /// Reads the value of the annotation, or returns which entry is not a waiver, and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         entries.map(Waiver::parse).collect::<Result<_, _>>().map(Self)
     }
@@ -86,7 +65,7 @@ impl Waivers {
 }
 
 impl Waiver {
-    fn parse(entry: &str) -> Result<Self, WaiverError> {
+    fn parse(entry: &str) -> Result<Self, String> {
         let (what, until) = match entry.split_once('@') {
             Some((what, until)) => (what.trim(), Some(until.trim())),
             None => (entry, None),
@@ -95,9 +74,14 @@ impl Waiver {
             Some((definition, check)) => (Some(definition.trim().to_owned()), check.trim()),
             None => (None, what),
         };
-        let unknown = |_| WaiverError::Check { entry: entry.to_owned(), check: check.to_owned() };
-        let unreadable =
-            |until: &str| WaiverError::Until { entry: entry.to_owned(), until: until.to_owned() };
+        let unknown = |_| {
+            let (check, entry, known) = (quote(check), quote(entry), Check::VARIANTS.join(", "));
+            format!("unknown check {check} in {entry}: must be one of {known}")
+        };
+        let unreadable = |until: &str| {
+            let (until, entry) = (quote(until), quote(entry));
+            format!("{until} in {entry} is not a date (2026-12-31) or time (2026-12-31T12:00:00Z)")
+        };
         Ok(Self {
             entry: entry.to_owned(),
             check: check.parse().map_err(unknown)?,
