@@ -247,8 +247,7 @@ pub(crate) fn missing_accounts(csv: &Csv, objects: &[Object]) -> Vec<String> {
     let created = objects.iter().filter(|object| object.kind() == "ServiceAccount");
     let created: BTreeSet<&str> = created.map(Object::name).collect();
     let missing = csv.deployments.iter().filter_map(|deployment| {
-        let pod = deployment.template.get("spec")?;
-        let account = pod.get("serviceAccountName")?.as_str()?;
+        let account = deployment.pod()["serviceAccountName"].as_str()?;
         let missing = !matches!(account, "" | "default") && !created.contains(account);
         let (name, account) = (quote(&deployment.name), quote(account));
         missing.then(|| {

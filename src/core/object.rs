@@ -272,6 +272,18 @@ pub(crate) fn map_in<'a>(
     }
 }
 
+/// Returns the list at a key of a map, made empty when it is absent or not a list.
+pub(crate) fn list_in<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
+    let value = owner.entry(key).or_insert(Value::Null);
+    if !value.is_array() {
+        *value = Value::Array(Vec::new());
+    }
+    match value {
+        Value::Array(items) => items,
+        _ => unreachable!("the value was made a list above"),
+    }
+}
+
 /// Entries that a node of a map of the standard library has room for.
 const NODE_ENTRIES: usize = 11;
 /// What such a node takes.

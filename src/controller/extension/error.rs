@@ -331,7 +331,6 @@ impl Classify for ContentError {
 
 #[cfg(test)]
 mod tests {
-    use olm_core::bundle::SizeError;
     use olm_core::config::ConfigError;
     use olm_core::error::Chain;
     use olm_core::resolve::ResolveError;
@@ -429,7 +428,7 @@ mod tests {
         namespace: "ns".to_owned(),
         name: "s".to_owned(),
     }).into()), true)]
-    #[case::bundle(bundle(BundleError::NoCsv.into()), false)]
+    #[case::bundle(bundle(BundleError::Refused(String::new()).into()), false)]
     #[case::request(ExtensionError::finalizer(refused()), false)]
     fn what_a_person_has_to_end_is_not_counted_as_a_failure(
         #[case] error: ExtensionError,
@@ -453,14 +452,14 @@ mod tests {
     // decision 43; decision 20
     #[rstest]
     #[case::manifests(
-        BundleError::Size(SizeError::Manifests { file: "manifests/x".to_owned(), bytes: 1 }).into(),
+        BundleError::TooLarge(String::new()).into(),
         Disposition::Terminal(Reason::Blocked)
     )]
     #[case::files(
         PullError::from(UnpackError::Kept(Refusal::TooLarge(String::new()))).into(),
         Disposition::Terminal(Reason::Blocked)
     )]
-    #[case::content(BundleError::NoCsv.into(), Disposition::Retry)]
+    #[case::content(BundleError::Refused(String::new()).into(), Disposition::Retry)]
     #[case::names(
         PullError::from(UnpackError::Kept(Refusal::Refused("".into()))).into(),
         Disposition::Retry

@@ -101,18 +101,19 @@ pub struct StrategyDeployment {
     pub label: Option<BTreeMap<String, String>>,
     /// `spec` of the Deployment as the bundle has it.
     pub spec: Map<String, Value>,
-    /// `spec.template` as the bundle has it.
-    pub template: Map<String, Value>,
-    /// `spec.template.metadata` as the bundle has it.
-    pub template_metadata: Map<String, Value>,
     /// `spec.template.metadata.annotations`.
-    pub template_annotations: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl StrategyDeployment {
+    /// Returns the spec of its pods, null when it is absent.
+    pub fn pod(&self) -> &Value {
+        self.spec.get("template").map_or(&Value::Null, |template| &template["spec"])
+    }
+
     /// Returns the service account that its pods run as.
     pub fn service_account(&self) -> &str {
-        let pod = self.template.get("spec").unwrap_or(&Value::Null);
+        let pod = self.pod();
         // The second is the old name of the field, which the API server still reads.
         let keys = ["serviceAccountName", "serviceAccount"].into_iter();
         let mut named = keys.filter_map(|key| pod[key].as_str());
@@ -290,15 +291,12 @@ fn install_mode(at: &ObjectAt<'_>) -> Result<InstallMode, FieldError> {
 
 fn deployment(at: &ObjectAt<'_>) -> Result<StrategyDeployment, FieldError> {
     let spec = at.field("spec").object()?;
-    let template = spec.field("template").object()?;
-    let metadata = template.field("metadata").object()?;
+    let metadata = spec.field("template").object()?.field("metadata").object()?;
     Ok(StrategyDeployment {
         name: at.field("name").text()?,
         label: at.field("label").string_map()?,
         spec: spec.map(),
-        template: template.map(),
-        template_metadata: metadata.map(),
-        template_annotations: metadata.field("annotations").string_map()?.unwrap_or_default(),
+        annotations: metadata.field("annotations").string_map()?.unwrap_or_default(),
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::field::At;
 use super::manifest::csv_as_written;
 use super::{
-    BundleError, DEPENDENCIES_FILE, Files, MAX_DOCUMENT_BYTES, MetadataError, PROPERTIES_FILE,
+    BundleError, DEPENDENCIES_FILE, Files, MAX_DOCUMENT_BYTES, PROPERTIES_FILE, ReadError,
     properties, utf8,
 };
 use crate::yaml;
@@ -43,14 +43,18 @@ pub(crate) fn declared_properties(csv: &Value, files: &Files) -> Result<Properti
     let annotation = csv["metadata"]["annotations"][annotation::PROPERTIES].as_str();
     let annotated = annotation.map_or(Ok(Vec::new()), properties::of_annotation)?;
     let added = first_of_metadata(files, PROPERTIES_FILE, properties::of_file);
-    Ok(Properties { annotated, added: added.map_err(BundleError::Properties)? })
+    Ok(Properties {
+        annotated,
+        added: added.map_err(BundleError::reading(properties::UNREADABLE))?,
+    })
 }
 
 /// Returns the dependencies of a bundle that are constraints, with the types that catalogs give them.
 pub(crate) fn dependencies(files: &Files) -> Result<Vec<Value>, BundleError> {
     let declared = first_of_metadata(files, DEPENDENCIES_FILE, read);
-    let declared = declared.map_err(BundleError::Dependencies)?.into_iter();
-    Ok(declared.map(as_in_catalog).filter(is_constraint).collect())
+    let unreadable = "failed to unmarshal metadata/dependencies.yaml";
+    let declared = declared.map_err(BundleError::reading(unreadable))?;
+    Ok(declared.into_iter().map(as_in_catalog).filter(is_constraint).collect())
 }
 
 /// Returns what the first file of `metadata/` that has something of a kind has of it. Only of the file
@@ -58,8 +62,8 @@ pub(crate) fn dependencies(files: &Files) -> Result<Vec<Value>, BundleError> {
 fn first_of_metadata<T>(
     files: &Files,
     meant: &str,
-    read: impl Fn(&[u8]) -> Result<Vec<T>, MetadataError>,
-) -> Result<Vec<T>, MetadataError> {
+    read: impl Fn(&[u8]) -> Result<Vec<T>, ReadError>,
+) -> Result<Vec<T>, ReadError> {
     for (path, content) in files.range(METADATA.to_owned()..) {
         let Some(name) = path.strip_prefix(METADATA) else { break };
         if path != meant && (name.contains('/') || content.len() > MAX_DOCUMENT_BYTES) {
@@ -74,7 +78,7 @@ fn first_of_metadata<T>(
     Ok(Vec::new())
 }
 
-fn read(content: &[u8]) -> Result<Vec<Value>, MetadataError> {
+fn read(content: &[u8]) -> Result<Vec<Value>, ReadError> {
     let document = yaml::to_json(utf8(content)?)?.into_iter().next().unwrap_or_default();
     let list = At::root(&document).object()?.field("dependencies").list()?;
     let items = list.unwrap_or_default().into_iter();

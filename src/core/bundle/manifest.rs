@@ -6,33 +6,12 @@ use super::csv::Csv;
 use super::field::{At, FieldError};
 use super::{Bundle, BundleError, Files, MANIFESTS, type_name, utf8};
 use crate::object::Object;
-use crate::yaml::{self, YamlError};
+use crate::yaml;
 
 const CRD: &str = "CustomResourceDefinition";
 
 /// Longest part of a document that an error quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 200;
-
-/// Why a file of `manifests/` is not readable.
-#[derive(Debug, thiserror::Error)]
-pub enum ManifestError {
-    /// It is neither YAML nor JSON.
-    #[error("error parsing {file}: error converting YAML to JSON")]
-    Yaml { file: String, source: YamlError },
-    /// A document or a list item is not an object.
-    #[error("error parsing {file}: expected an object, found {found}")]
-    NoObject { file: String, found: &'static str },
-    /// A document has no kind.
-    /// `json` is the beginning of the document.
-    #[error("unable to decode {file:?}: Object 'Kind' is missing in '{json}'")]
-    NoKind { file: String, json: String },
-    /// An object has no API version (rendering.md R7).
-    #[error("Object 'apiVersion' is missing in {kind} {name:?}")]
-    NoApiVersion { kind: String, name: String },
-    /// A field of the ClusterServiceVersion has the wrong type.
-    #[error(transparent)]
-    Field(#[from] FieldError),
-}
 
 /// Reads and classifies every manifest; the package stays empty. For a catalog, manifests that no
 /// cluster takes are accepted, and of several ClusterServiceVersions the first counts.
@@ -43,17 +22,22 @@ pub(super) fn read(files: &Files, for_catalog: bool) -> Result<Bundle, BundleErr
         let Some(name) = path.strip_prefix(MANIFESTS) else { break };
         any = true;
         if let Some((subdirectory, _)) = name.split_once('/') {
-            return Err(BundleError::Subdirectory(format!("{MANIFESTS}{subdirectory}")));
+            let found = format!("{MANIFESTS}{subdirectory}");
+            return refused(format!(
+                "subdirectories are not allowed within the \"manifests\" directory of the bundle image \
+                 filesystem: found {found:?}"
+            ));
         }
-        let objects = objects(path, content).map_err(|cause| manifest_error(path, cause))?;
-        for object in objects {
+        for object in objects(path, content)? {
             found.classify(path, object)?;
         }
     }
     if !any {
-        return Err(BundleError::NoManifests);
+        return refused("stat manifests: no such file or directory");
     }
-    let (_, csv) = found.csv.ok_or(BundleError::NoCsv)?;
+    let Some((_, csv)) = found.csv else {
+        return refused("no ClusterServiceVersion found in \"manifests\"");
+    };
     Ok(Bundle {
         package: String::new(),
         csv,
@@ -63,9 +47,13 @@ pub(super) fn read(files: &Files, for_catalog: bool) -> Result<Bundle, BundleErr
     })
 }
 
-fn manifest_error(file: &str, source: ManifestError) -> BundleError {
-    let file = file.to_owned();
-    BundleError::Manifest { file, source }
+fn refused<T>(text: impl Into<String>) -> Result<T, BundleError> {
+    Err(BundleError::Refused(text.into()))
+}
+
+/// Names a file whose objects are not readable.
+fn unreadable(file: &str) -> String {
+    format!("error parsing objects in {file:?}")
 }
 
 #[derive(Default)]
@@ -81,11 +69,15 @@ impl Found {
     fn classify(&mut self, path: &str, object: Object) -> Result<(), BundleError> {
         if object.kind() == "ClusterServiceVersion" {
             if let Some((first, _)) = &self.csv {
-                let many = || BundleError::ManyCsvs(first.clone(), path.to_owned());
-                return if self.for_catalog { Ok(()) } else { Err(many()) };
+                if self.for_catalog {
+                    return Ok(());
+                }
+                return refused(format!(
+                    "more than one ClusterServiceVersion found in \"manifests\": {first:?}, {path:?}"
+                ));
             }
-            let csv = Csv::from_manifest(&object.into_value())
-                .map_err(|cause| manifest_error(path, cause.into()))?;
+            let csv = Csv::from_manifest(&object.into_value());
+            let csv = csv.map_err(BundleError::reading(unreadable(path)))?;
             self.csv = Some((path.to_owned(), csv));
             return Ok(());
         }
@@ -101,18 +93,21 @@ impl Found {
     }
 }
 
+/// Refuses what no cluster takes (rendering.md R6, R7).
 fn check_installable(path: &str, object: &Object) -> Result<(), BundleError> {
-    let (kind, name) = (object.kind().to_owned(), object.name().to_owned());
-    let api_version = object.api_version().to_owned();
+    let (kind, name, api_version) = (object.kind(), object.name(), object.api_version());
     if api_version.is_empty() {
-        return Err(manifest_error(path, ManifestError::NoApiVersion { kind, name }));
+        let unreadable = unreadable(path);
+        return refused(format!("{unreadable}: Object 'apiVersion' is missing in {kind} {name:?}"));
     }
     if name.is_empty() {
-        let file = path.to_owned();
-        return Err(BundleError::Nameless { kind, file });
+        return refused(format!("bundle manifest of kind {kind} in {path:?} has no name"));
     }
     if kind == CRD && api_version != "apiextensions.k8s.io/v1" {
-        return Err(BundleError::CrdVersion { name, api_version });
+        return refused(format!(
+            "unsupported bundle: custom resource definition {name:?} has apiVersion {api_version:?}, \
+             which no supported cluster serves"
+        ));
     }
     Ok(())
 }
@@ -160,15 +155,16 @@ impl CsvAsWritten {
                 skips: spec.field("skips").strings()?.unwrap_or_default(),
             })
         };
-        read().map_err(|cause| manifest_error(&self.file, cause.into()))
+        read().map_err(BundleError::reading(unreadable(&self.file)))
     }
 }
 
 /// Returns the objects of a file, those of lists in place of the lists.
-fn objects(file: &str, content: &[u8]) -> Result<Vec<Object>, ManifestError> {
-    let documents = utf8(content)
-        .and_then(yaml::to_json)
-        .map_err(|source| ManifestError::Yaml { file: file.to_owned(), source })?;
+fn objects(file: &str, content: &[u8]) -> Result<Vec<Object>, BundleError> {
+    let what =
+        || format!("{}: error parsing {file}: error converting YAML to JSON", unreadable(file));
+    let documents = utf8(content).and_then(yaml::to_json);
+    let documents = documents.map_err(|cause| BundleError::reading(what())(cause))?;
     let mut objects = Vec::with_capacity(documents.len());
     for document in documents {
         flatten(file, document, None, &mut objects)?;
@@ -187,11 +183,13 @@ fn flatten(
     document: Value,
     list: Option<&ListType>,
     out: &mut Vec<Object>,
-) -> Result<(), ManifestError> {
+) -> Result<(), BundleError> {
     let found = type_name(&document);
     let Some(mut object) = Object::from_value(document) else {
-        let file = file.to_owned();
-        return Err(ManifestError::NoObject { file, found });
+        let unreadable = unreadable(file);
+        return refused(format!(
+            "{unreadable}: error parsing {file}: expected an object, found {found}"
+        ));
     };
     if let Some(list) = list
         && object.kind().is_empty()
@@ -203,8 +201,10 @@ fn flatten(
     if object.kind().is_empty() {
         let mut json = object.into_value().to_string();
         json.truncate(json.floor_char_boundary(MAX_QUOTED_BYTES));
-        let file = file.to_owned();
-        return Err(ManifestError::NoKind { file, json });
+        let unreadable = unreadable(file);
+        return refused(format!(
+            "{unreadable}: unable to decode {file:?}: Object 'Kind' is missing in '{json}'"
+        ));
     }
     let Some(Value::Array(items)) = object.0.get_mut("items") else {
         out.push(object);

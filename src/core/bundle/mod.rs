@@ -24,9 +24,9 @@ pub use csv::{
 pub use dependencies::constraints;
 pub(crate) use dependencies::{Properties, declared_properties, dependencies};
 pub use field::FieldError;
-pub use manifest::ManifestError;
 pub(crate) use manifest::{Written, csv_as_written};
-pub use size::{MAX_DOCUMENT_BYTES, MAX_MANIFESTS_BYTES, MAX_VALUES, SizeError};
+pub(crate) use properties::UNREADABLE_ANNOTATION;
+pub use size::{MAX_DOCUMENT_BYTES, MAX_MANIFESTS_BYTES, MAX_VALUES};
 pub use validate::{MAX_SUBDOMAIN_BYTES, ValidationError, is_subdomain, supported_kind, validate};
 pub(crate) use validate::{SUBDOMAIN_FORM, is_label};
 
@@ -70,59 +70,25 @@ pub struct Bundle {
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// A file, or all together, would take too much memory.
-    #[error(transparent)]
-    Size(#[from] SizeError),
-    /// `metadata/annotations.yaml` is missing.
-    #[error("open metadata/annotations.yaml: no such file or directory")]
-    NoAnnotations,
-    /// `metadata/annotations.yaml` is not readable.
-    #[error("parsing {ANNOTATIONS_FILE:?}")]
-    Annotations(#[source] MetadataError),
-    /// There is no file below `manifests/`.
-    #[error("stat manifests: no such file or directory")]
-    NoManifests,
-    /// `manifests/` is not flat.
-    #[error(
-        "subdirectories are not allowed within the \"manifests\" directory of the bundle image \
-         filesystem: found {0:?}"
-    )]
-    Subdirectory(String),
-    /// A file of `manifests/` is not readable as objects.
-    #[error("error parsing objects in {file:?}")]
-    Manifest { file: String, source: ManifestError },
-    /// No file holds a ClusterServiceVersion.
-    #[error("no ClusterServiceVersion found in \"manifests\"")]
-    NoCsv,
-    /// Two files hold a ClusterServiceVersion (rendering.md R8).
-    #[error("more than one ClusterServiceVersion found in \"manifests\": {0:?}, {1:?}")]
-    ManyCsvs(String, String),
-    /// A custom resource definition of a version that clusters have stopped serving
-    /// (rendering.md R6).
-    #[error(
-        "unsupported bundle: custom resource definition {name:?} has apiVersion {api_version:?}, \
-         which no supported cluster serves"
-    )]
-    CrdVersion { name: String, api_version: String },
-    /// A manifest that cannot be applied because it has no name (rendering.md R7).
-    #[error("bundle manifest of kind {kind} in {file:?} has no name")]
-    Nameless { kind: String, file: String },
-    /// The annotation `olm.properties` of the ClusterServiceVersion is not a list of properties.
-    #[error("failed to unmarshal csv.metadata.annotations['olm.properties']")]
-    PropertiesAnnotation(#[source] serde_json::Error),
-    /// `metadata/dependencies.yaml` is not readable.
-    #[error("failed to unmarshal metadata/dependencies.yaml")]
-    Dependencies(#[source] MetadataError),
-    /// `metadata/properties.yaml` is not readable.
-    #[error("failed to unmarshal metadata/properties.yaml")]
-    Properties(#[source] MetadataError),
+    #[error("{0}")]
+    TooLarge(String),
+    /// Something is missing, or is not allowed.
+    #[error("{0}")]
+    Refused(String),
+    /// A file, or an annotation, cannot be read; holds what it is.
+    #[error("{0}")]
+    Unreadable(String, #[source] ReadError),
 }
 
-/// Why a file of `metadata/` is not readable.
+/// Why a file or an annotation cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum MetadataError {
+pub enum ReadError {
     /// It is not YAML.
     #[error(transparent)]
     Yaml(#[from] YamlError),
+    /// It is not JSON, or of another form.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
     /// A field has the wrong type.
     #[error(transparent)]
     Field(#[from] FieldError),
@@ -131,7 +97,13 @@ pub enum MetadataError {
 impl BundleError {
     /// Returns whether the error is that the bundle is too large, which no retry changes.
     pub fn is_of_size(&self) -> bool {
-        matches!(self, Self::Size(_))
+        matches!(self, Self::TooLarge(_))
+    }
+
+    /// Returns what makes the error out of that of a reader.
+    pub(crate) fn reading<E: Into<ReadError>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |source: E| Self::Unreadable(what, source.into())
     }
 }
 
@@ -158,17 +130,21 @@ impl Bundle {
 
     fn read(files: &Files, for_catalog: bool) -> Result<Self, BundleError> {
         size::check(files)?;
-        let annotations = files.get(ANNOTATIONS_FILE).ok_or(BundleError::NoAnnotations)?;
-        let package = package(annotations).map_err(BundleError::Annotations)?;
+        let missing =
+            || BundleError::Refused(format!("open {ANNOTATIONS_FILE}: no such file or directory"));
+        let annotations = files.get(ANNOTATIONS_FILE).ok_or_else(missing)?;
+        let package = package(annotations)
+            .map_err(BundleError::reading(format!("parsing {ANNOTATIONS_FILE:?}")))?;
         let mut bundle = Self { package, ..manifest::read(files, for_catalog)? };
         let annotations = &mut bundle.csv.annotations;
         bundle.warnings = properties::compose(annotations, files.get(PROPERTIES_FILE))?;
+        size::check_copies(&bundle.csv)?;
         Ok(bundle)
     }
 }
 
 /// Reads the package name; a file without it is accepted here and refused by [`validate`].
-fn package(content: &[u8]) -> Result<String, MetadataError> {
+fn package(content: &[u8]) -> Result<String, ReadError> {
     let document = yaml::to_json(utf8(content)?)?.into_iter().next();
     let Some(document) = document else { return Ok(String::new()) };
     let root = field::At::root(&document);

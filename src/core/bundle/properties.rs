@@ -10,10 +10,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::field::FieldError;
-use super::{BundleError, MetadataError, utf8};
+use super::{BundleError, ReadError, utf8};
 use crate::error::quote;
 use crate::go_json;
 use crate::yaml::{self, SourcedValue};
+
+/// Said of a file of properties that cannot be read, and of an annotation.
+pub(super) const UNREADABLE: &str = "failed to unmarshal metadata/properties.yaml";
+pub(crate) const UNREADABLE_ANNOTATION: &str =
+    "failed to unmarshal csv.metadata.annotations['olm.properties']";
 
 #[derive(Deserialize)]
 struct AnnotatedProperty {
@@ -36,7 +41,7 @@ pub(super) fn compose(
     let annotated = annotations.get(keys::annotation::PROPERTIES);
     let mut written = annotated.map_or(Ok(Vec::new()), |text| of_annotation(text))?;
     let Some(content) = file.filter(|content| !content.is_empty()) else { return Ok(Vec::new()) };
-    let added = read(content).map_err(BundleError::Properties)?;
+    let added = read(content).map_err(BundleError::reading(UNREADABLE))?;
     if added.is_empty() && !annotations.contains_key(keys::annotation::PROPERTIES) {
         return Ok(Vec::new());
     }
@@ -53,12 +58,12 @@ pub(super) fn compose(
 /// Returns the properties of an annotation, as JSON.
 pub(super) fn of_annotation(text: &str) -> Result<Vec<String>, BundleError> {
     let properties = serde_json::from_str::<Option<Vec<AnnotatedProperty>>>(text)
-        .map_err(BundleError::PropertiesAnnotation)?;
+        .map_err(BundleError::reading(UNREADABLE_ANNOTATION))?;
     Ok(properties.unwrap_or_default().iter().map(annotated_json).collect())
 }
 
 /// Returns the properties of a file, as JSON.
-pub(super) fn of_file(content: &[u8]) -> Result<Vec<String>, MetadataError> {
+pub(super) fn of_file(content: &[u8]) -> Result<Vec<String>, ReadError> {
     Ok(read(content)?.iter().map(FileProperty::json).collect())
 }
 
@@ -101,7 +106,7 @@ impl FileProperty {
     }
 }
 
-fn read(content: &[u8]) -> Result<Vec<FileProperty>, MetadataError> {
+fn read(content: &[u8]) -> Result<Vec<FileProperty>, ReadError> {
     let document = yaml::to_json_with_sources(utf8(content)?)?.into_iter().next();
     let mut entries = match document {
         None => return Ok(Vec::new()),

@@ -1,7 +1,10 @@
 //! How large the files of a bundle may be, judged by their bytes before anything is parsed: what a
 //! text becomes in memory is dozens of times its length.
 
-use super::{ANNOTATIONS_FILE, DEPENDENCIES_FILE, Files, MANIFESTS, PROPERTIES_FILE};
+use super::{
+    ANNOTATIONS_FILE, BundleError, Csv, DEPENDENCIES_FILE, Files, MANIFESTS, PROPERTIES_FILE,
+};
+use crate::error::quote;
 
 /// Largest document of a file, in bytes: 4 MiB. No API server takes a larger request.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
@@ -13,48 +16,33 @@ pub const MAX_MANIFESTS_BYTES: usize = 16 << 20;
 /// takes about a hundred bytes as often as it is held, however short its text is.
 pub const MAX_VALUES: usize = 500_000;
 
-/// A file, or all together, that is too large to be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SizeError {
-    /// A document is larger than [`MAX_DOCUMENT_BYTES`].
-    /// `line` is where the document begins, from 1.
-    #[error(
-        "{file}, line {line}: document of {bytes} bytes is larger than {MAX_DOCUMENT_BYTES} \
-         (4 MiB), which no API server takes"
-    )]
-    Document { file: String, line: usize, bytes: usize },
-    /// The manifests together are larger than [`MAX_MANIFESTS_BYTES`].
-    /// `file` is the one, in byte order of the paths, that is too much; `bytes` includes it.
-    #[error(
-        "{file}: with this file the manifests of the bundle are {bytes} bytes, more than \
-         {MAX_MANIFESTS_BYTES} (16 MiB)"
-    )]
-    Manifests { file: String, bytes: usize },
-    /// The manifests together have more values than [`MAX_VALUES`].
-    /// `file` is the one, in byte order of the paths, that is too much; `values` includes it.
-    #[error(
-        "{file}: with this file the manifests of the bundle have about {values} values, more than \
-         {MAX_VALUES}"
-    )]
-    Values { file: String, values: usize },
-}
+/// Most bytes of what is copied or named once for each of many: the annotations of a
+/// ClusterServiceVersion for each Deployment, its install modes for each conversion webhook.
+const MAX_COPIES_BYTES: usize = 16 << 20;
 
 /// Refuses files that would take too much memory once they are parsed.
 ///
 /// A document ends at a line that begins with `---` or `...`; a JSON file is one.
 ///
 /// Source: catalogs.md 5.8.
-pub(super) fn check(files: &Files) -> Result<(), SizeError> {
+pub(super) fn check(files: &Files) -> Result<(), BundleError> {
+    let with = |file: &str| format!("{file}: with this file the manifests of the bundle");
     let (mut all, mut values): (usize, usize) = (0, 0);
     let manifests = files.range(MANIFESTS.to_owned()..);
     for (file, content) in manifests.take_while(|(path, _)| path.starts_with(MANIFESTS)) {
         all += content.len();
         if all > MAX_MANIFESTS_BYTES {
-            return Err(SizeError::Manifests { file: file.clone(), bytes: all });
+            return Err(BundleError::TooLarge(format!(
+                "{} are {all} bytes, more than {MAX_MANIFESTS_BYTES} (16 MiB)",
+                with(file)
+            )));
         }
         values += values_in(content);
         if values > MAX_VALUES {
-            return Err(SizeError::Values { file: file.clone(), values });
+            return Err(BundleError::TooLarge(format!(
+                "{} have about {values} values, more than {MAX_VALUES}",
+                with(file)
+            )));
         }
         check_documents(file, content)?;
     }
@@ -66,7 +54,28 @@ pub(super) fn check(files: &Files) -> Result<(), SizeError> {
     Ok(())
 }
 
-fn check_documents(file: &str, content: &[u8]) -> Result<(), SizeError> {
+/// Refuses a ClusterServiceVersion that a short text makes into many copies.
+pub(super) fn check_copies(csv: &Csv) -> Result<(), BundleError> {
+    let conversions = csv.webhooks.iter().filter(|webhook| webhook.is_conversion()).count();
+    let modes: usize = csv.install_modes.iter().map(|entry| entry.mode.len() + 1).sum();
+    let annotations: usize = csv.annotations.iter().map(|(key, it)| key.len() + it.len()).sum();
+    for (what, bytes, times) in [
+        ("annotations for each Deployment", annotations, csv.deployments.len()),
+        ("install modes for each conversion webhook", modes, conversions),
+    ] {
+        let bytes = bytes.saturating_mul(times);
+        if bytes > MAX_COPIES_BYTES {
+            return Err(BundleError::TooLarge(format!(
+                "ClusterServiceVersion {}: its {what} are {bytes} bytes together, more than \
+                 {MAX_COPIES_BYTES} (16 MiB)",
+                quote(&csv.name)
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_documents(file: &str, content: &[u8]) -> Result<(), BundleError> {
     if content.len() <= MAX_DOCUMENT_BYTES {
         return Ok(());
     }
@@ -87,7 +96,10 @@ fn check_documents(file: &str, content: &[u8]) -> Result<(), SizeError> {
         }
     }
     if bytes > MAX_DOCUMENT_BYTES {
-        return Err(SizeError::Document { file: file.to_owned(), line, bytes });
+        return Err(BundleError::TooLarge(format!(
+            "{file}, line {line}: document of {bytes} bytes is larger than {MAX_DOCUMENT_BYTES} (4 MiB), \
+             which no API server takes"
+        )));
     }
     Ok(())
 }
@@ -110,7 +122,8 @@ fn behind_marker(line: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{load, refusal, with};
+    use super::super::Bundle;
+    use super::super::fixture::{csv_of, load, refusal, with};
     use super::*;
     use crate::fixture::cases;
 
@@ -155,6 +168,31 @@ mod tests {
             let want = format!("{want} (4 MiB), which no API server takes");
             assert_eq!(refusal(&with(&[(&path, &text)])), want);
         }
+    }
+
+    // Rendering, and what validation says, repeat each of many.
+    #[test]
+    fn what_is_repeated_for_each_of_many_has_a_limit() {
+        let many = |item: &str, count: usize| format!("[{}]", vec![item; count].join(","));
+        let refused = |modes: &str, spec: &str, annotation: &str| {
+            let csv = csv_of(modes, spec).replacen("{name", &format!("{{{annotation}name"), 1);
+            Bundle::from_files(&with(&[("manifests/csv.yaml", &csv)])).err().map(|error| {
+                assert!(error.is_of_size(), "{error}");
+                error.to_string()
+            })
+        };
+        let large = format!("annotations: {{a: {}}}, ", "~".repeat(1 << 20));
+        let deployed =
+            |count| format!("{{install: {{spec: {{deployments: {}}}}}}}", many("{name: d}", count));
+        assert_eq!(refused("[]", &deployed(15), &large), None);
+        let text = refused("[]", &deployed(16), &large).unwrap();
+        assert!(text.contains("its annotations for each Deployment are 16777232 bytes"), "{text}");
+        let modes = many("{type: Mode}", 3_000);
+        let hooked =
+            |count| format!("{{webhookdefinitions: {}}}", many("{type: ConversionWebhook}", count));
+        assert_eq!(refused(&modes, &hooked(1_000), ""), None);
+        let text = refused(&modes, &hooked(1_200), "").unwrap();
+        assert!(text.contains("its install modes for each conversion webhook"), "{text}");
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub fn supported_kind(kind: &str) -> Option<bool> {
     if listed(namespaced) { Some(true) } else { listed(cluster).then_some(false) }
 }
 
+/// Most findings that are reported: a bundle may have one for every few bytes.
+const MAX_FINDINGS: usize = 1_000;
+
 /// Runs every validator and reports every finding.
 pub fn validate(bundle: &Bundle) -> Result<(), ValidationError> {
     #[rustfmt::skip]
@@ -43,7 +46,8 @@ pub fn validate(bundle: &Bundle) -> Result<(), ValidationError> {
         one_conversion_per_crd, converted_crds_are_owned, webhook_rules, supported_manifests,
         api_services,
     ];
-    let findings: Vec<String> = validators.iter().flat_map(|validator| validator(bundle)).collect();
+    let findings = validators.iter().flat_map(|validator| validator(bundle));
+    let findings: Vec<String> = findings.take(MAX_FINDINGS).collect();
     if findings.is_empty() { Ok(()) } else { Err(ValidationError { findings }) }
 }
 
@@ -218,6 +222,11 @@ fn supported_manifests(bundle: &Bundle) -> Vec<String> {
 /// The API server keeps an APIService of its own for each version of a CRD.
 fn api_services(bundle: &Bundle) -> Vec<String> {
     let known: BTreeSet<&str> = deployments(bundle).collect();
+    let versions = bundle.crds.iter().rev().flat_map(|crd| {
+        let versions = crd.list_at("/spec/versions").filter_map(|it| it["name"].as_str());
+        versions.map(|version| ((crd.text_at("/spec/group"), version), crd.name()))
+    });
+    let defined: BTreeMap<_, _> = versions.collect();
     let mut findings = BTreeSet::new();
     for definition in &bundle.csv.api_services {
         let (name, deployment) = (definition.name(), definition.deployment_name.as_str());
@@ -230,12 +239,8 @@ fn api_services(bundle: &Bundle) -> Vec<String> {
                 "API service '{name}' references non-existent deployment '{deployment}'"
             ));
         }
-        let defines = |crd: &&Object| {
-            crd.pointer("/spec/group").is_some_and(|group| *group == definition.group)
-                && crd.list_at("/spec/versions").any(|it| it["name"] == definition.version)
-        };
-        findings.extend(bundle.crds.iter().find(defines).map(|crd| {
-            let crd = crd.name();
+        let crd = defined.get(&(definition.group.as_str(), definition.version.as_str()));
+        findings.extend(crd.map(|crd| {
             format!(
                 "API service '{name}' has group and version of custom resource definition '{crd}'"
             )

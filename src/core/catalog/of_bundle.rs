@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::model::schema;
 use crate::bundle::{
-    ANNOTATIONS_FILE, Bundle, BundleError, Files, Properties, Written, csv_as_written,
-    declared_properties, dependencies,
+    ANNOTATIONS_FILE, Bundle, BundleError, Files, Properties, UNREADABLE_ANNOTATION, Written,
+    csv_as_written, declared_properties, dependencies,
 };
 use crate::object::{is_set, items};
 use crate::yaml;
@@ -108,7 +108,7 @@ impl CatalogBundle {
         let images = related_images.iter().filter_map(|it| it["image"].as_str());
         let images = images.filter(|image| !image.is_empty()).map(str::to_owned);
         Ok(Self {
-            blob: serde_json::to_string(&blob).map_err(BundleError::PropertiesAnnotation)?,
+            blob: serde_json::to_string(&blob).map_err(unreadable)?,
             images: images.collect(),
             package: bundle.package.clone(),
             channels: channels.map(str::to_owned).collect(),
@@ -189,7 +189,7 @@ fn properties(
     };
     let read = |texts: Vec<String>| {
         let read = texts.into_iter().map(read).collect::<Result<Vec<_>, _>>();
-        read.map_err(BundleError::PropertiesAnnotation)
+        read.map_err(unreadable)
     };
     let derived = |property: Value| (property, None);
     let is_own = |(property, _): &Declared| property["type"] == property::PACKAGE;
@@ -206,7 +206,11 @@ fn properties(
         Some(written) => Ok(written),
         None => serde_json::value::to_raw_value(&property),
     });
-    raw.collect::<Result<_, _>>().map_err(BundleError::PropertiesAnnotation)
+    raw.collect::<Result<_, _>>().map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> BundleError {
+    BundleError::reading(UNREADABLE_ANNOTATION)(error)
 }
 
 /// Returns the kinds that a bundle provides and requires.
@@ -283,9 +287,8 @@ fn related_images(bundle: &Bundle, csv: &Value, image: &str) -> Vec<Value> {
         .collect();
     let mut known: BTreeSet<&str> = images.iter().map(|[image, _]| *image).collect();
     let containers = bundle.csv.deployments.iter().flat_map(|deployment| {
-        ["initContainers", "containers"].into_iter().flat_map(|key| {
-            deployment.template.get("spec").into_iter().flat_map(move |spec| items(&spec[key]))
-        })
+        let pod = deployment.pod();
+        ["initContainers", "containers"].into_iter().flat_map(|key| items(&pod[key]))
     });
     let used = containers.filter_map(|container| container["image"].as_str());
     for used in std::iter::once(image).chain(used) {

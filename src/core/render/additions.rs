@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use strum::{EnumString, VariantNames};
 
-use super::object;
+use super::{object, rbac};
 use crate::bundle::{Bundle, Csv, StrategyDeployment};
-use crate::object::Object;
+use crate::object::{Object, list_in};
 
 /// API version of OperatorConditions.
 pub const OPERATOR_CONDITION_API: &str = "operators.coreos.com/v2";
@@ -176,35 +176,23 @@ fn sets_proxy(container: &Map<String, Value>) -> bool {
 
 /// Sets a variable of a container, in place of one of that name.
 fn set_variable(container: &mut Map<String, Value>, name: &str, value: &str) {
-    let variables = container.entry("env").or_insert_with(|| json!([]));
-    if !variables.is_array() {
-        *variables = json!([]);
-    }
-    if let Some(variables) = variables.as_array_mut() {
-        variables.retain(|known| known["name"] != name);
-        variables.push(json!({"name": name, "value": value}));
-    }
+    let variables = list_in(container, "env");
+    variables.retain(|known| known["name"] != name);
+    variables.push(json!({"name": name, "value": value}));
 }
 
 /// Returns the OperatorCondition of an operator, and what lets its pods write it.
 fn operator_condition(csv: &Csv, namespace: &str) -> Vec<Object> {
     let name = format!("{}-operator-condition", csv.name);
-    let api = format!("{RBAC}/v1");
     let condition = object(OPERATOR_CONDITION_API, "OperatorCondition", &csv.name, namespace);
     let rules = json!([{
         "apiGroups": ["operators.coreos.com"], "resources": [OPERATOR_CONDITIONS],
         "resourceNames": [csv.name], "verbs": ["get", "patch", "update"],
     }]);
-    let role = object(&api, "Role", &name, namespace).with("rules", rules);
+    let role = object(&format!("{RBAC}/v1"), "Role", &name, namespace).with("rules", rules);
     let accounts: BTreeSet<&str> =
         csv.deployments.iter().map(StrategyDeployment::service_account).collect();
-    let subjects = accounts
-        .into_iter()
-        .map(|name| json!({"kind": "ServiceAccount", "name": name, "namespace": namespace}));
-    let reference = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
-    let binding = object(&api, "RoleBinding", &name, namespace)
-        .with("subjects", subjects.collect::<Value>())
-        .with("roleRef", reference);
+    let binding = rbac::binding((namespace, &name), &name, namespace, accounts);
     vec![condition, role, binding]
 }
 

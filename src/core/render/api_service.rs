@@ -2,6 +2,8 @@
 //!
 //! Names and values are those of OLM Classic. Source: rendering.md 4.13.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::certificate::CertificateProvider;
@@ -53,18 +55,16 @@ pub(crate) fn reader_name(service: &str) -> String {
 
 /// Returns the bindings of the account of each deployment that serves an API.
 pub fn bindings(csv: &Csv, namespace: &str) -> Vec<Object> {
-    let serves = |name: &str| csv.api_services.iter().any(|it| it.deployment_name == name);
+    let serving: BTreeSet<_> = csv.api_services.iter().map(|it| &it.deployment_name).collect();
     csv.deployments
         .iter()
-        .filter(|deployment| serves(&deployment.name))
+        .filter(|deployment| serving.contains(&deployment.name))
         .flat_map(|deployment| {
             let service = service_name(&deployment.name);
-            let account = (namespace, deployment.service_account());
-            let (place, reader) = READER;
-            [
-                rbac::binding(("", &format!("{service}-{DELEGATOR}")), DELEGATOR, account),
-                rbac::binding((place, &reader_name(&service)), reader, account),
-            ]
+            let ((place, reader), delegates) = (READER, format!("{service}-{DELEGATOR}"));
+            let bound =
+                |at, role| rbac::binding(at, role, namespace, [deployment.service_account()]);
+            [bound(("", &delegates), DELEGATOR), bound((place, &reader_name(&service)), reader)]
         })
         .collect()
 }

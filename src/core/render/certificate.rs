@@ -150,16 +150,16 @@ pub fn secret_object(name: &str, namespace: &str) -> Object {
     object("v1", "Secret", name, namespace)
 }
 
-/// Returns the names of the deployments that serve webhooks or API services, sorted.
-pub(super) fn called_deployments(csv: &Csv) -> BTreeSet<&str> {
-    csv.endpoints().map(|endpoint| endpoint.deployment).collect()
-}
-
 /// Returns what the controller has to issue when it is the issuer: one certificate for each
 /// deployment that the API server calls, sorted by its name.
 pub(super) fn certificate_requests(csv: &Csv, namespace: &str) -> Vec<CertificateRequest> {
-    let deployments = called_deployments(csv).into_iter();
-    deployments.map(|deployment| request_of_service(&service_name(deployment), namespace)).collect()
+    let request = |deployment| request_of_service(&service_name(deployment), namespace);
+    called_deployments(csv).into_iter().map(request).collect()
+}
+
+/// Returns the names of the deployments that serve webhooks or API services, sorted.
+pub(super) fn called_deployments(csv: &Csv) -> BTreeSet<&str> {
+    csv.endpoints().map(|endpoint| endpoint.deployment).collect()
 }
 
 /// Returns what the server behind a Service needs.

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::config::DeploymentConfig;
-use crate::object::{Object, map_in};
+use crate::object::{Object, list_in, map_in};
 
 /// Applies the configuration to a Deployment.
 pub(super) fn apply(deployment: &mut Object, config: &DeploymentConfig) {
@@ -47,18 +47,6 @@ fn apply_to_container(container: &mut Map<String, Value>, config: &DeploymentCon
     }
 }
 
-/// Returns an object's field as a list; it is made empty when absent or of another type.
-fn list<'a>(owner: &'a mut Map<String, Value>, key: &str) -> &'a mut Vec<Value> {
-    let value = owner.entry(key).or_insert(Value::Null);
-    if !value.is_array() {
-        *value = Value::Array(Vec::new());
-    }
-    match value {
-        Value::Array(items) => items,
-        _ => unreachable!("the value was made a list above"),
-    }
-}
-
 /// Annotations of the bundle take precedence, those for OLM included.
 fn add_missing(annotations: &mut Map<String, Value>, added: &Map<String, Value>) {
     for (key, value) in added {
@@ -87,7 +75,7 @@ fn merge_named(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     if added.is_empty() {
         return;
     }
-    let entries = list(owner, key);
+    let entries = list_in(owner, key);
     let own = entries.len();
     for (i, entry) in added.iter().enumerate() {
         let same = |known: &Value| known["name"] == entry["name"];
@@ -104,7 +92,7 @@ fn append_new(owner: &mut Map<String, Value>, key: &str, added: &[Value]) {
     if added.is_empty() {
         return;
     }
-    let entries = list(owner, key);
+    let entries = list_in(owner, key);
     for entry in added {
         if !entries.iter().any(|known| said(known) == said(entry)) {
             entries.push(entry.clone());

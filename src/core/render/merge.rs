@@ -63,7 +63,9 @@ impl Merged {
         if stripped(&known.1) == stripped(&object) {
             return Ok(());
         }
-        Err(RenderError::Different { kind: object.kind().to_owned(), name: object.place() })
+        let (kind, name) = (object.kind(), object.place());
+        let text = "bundle contains two different objects of kind";
+        Err(RenderError::Refused(format!("{text} {kind} named {name:?}")))
     }
 }
 

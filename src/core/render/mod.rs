@@ -115,41 +115,15 @@ pub struct Rendered {
 /// Why a bundle cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// The bundle needs a feature that is not supported.
-    #[error("unsupported bundle: {0}")]
-    Unsupported(&'static str),
     /// The configuration of the extension does not fit the bundle.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The bundle fails validation.
     #[error(transparent)]
     Invalid(#[from] ValidationError),
-    /// The bundle cannot watch the namespaces asked for.
-    /// `targets` are the namespaces as Go prints a list.
-    #[error("invalid option(s): invalid target namespaces {targets}: {reason}")]
-    Targets { targets: String, reason: String },
-    /// More than one webhook converts a custom resource.
-    #[error(
-        "custom resource definition '{0}' is referenced by multiple conversion webhook definitions"
-    )]
-    ManyConversions(String),
-    /// The API server calls no conversion webhook for a CRD that keeps unknown fields.
-    #[error(
-        "custom resource definition '{0}' must have .spec.preserveUnknownFields set to false to \
-         let API Server call webhook to do the conversion"
-    )]
-    PreservesUnknownFields(String),
-    /// Two webhooks or API services of a deployment use one port of its Service for different target
-    /// ports (rendering.md R18).
-    #[error(
-        "webhooks or API services of deployment '{deployment}' use port {port} with different \
-         target ports"
-    )]
-    PortClash { deployment: String, port: i64 },
-    /// Two different objects have the same identity (rendering.md 4.12).
-    /// `name` is behind the namespace if they have one.
-    #[error("bundle contains two different objects of kind {kind} named {name:?}")]
-    Different { kind: String, name: String },
+    /// No objects can be made of it, or not with these options.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl Classify for RenderError {
@@ -157,13 +131,7 @@ impl Classify for RenderError {
         match self {
             Self::Config(error) => error.disposition(),
             // As upstream: the catalog may offer another bundle later.
-            Self::Unsupported(_)
-            | Self::Invalid(_)
-            | Self::Targets { .. }
-            | Self::ManyConversions(_)
-            | Self::PreservesUnknownFields(_)
-            | Self::PortClash { .. }
-            | Self::Different { .. } => Disposition::Retry,
+            Self::Invalid(_) | Self::Refused(_) => Disposition::Retry,
         }
     }
 }
@@ -214,7 +182,7 @@ pub fn check_support(csv: &Csv, features: Features) -> Result<(), RenderError> {
     } else {
         return Ok(());
     };
-    Err(RenderError::Unsupported(reason))
+    Err(RenderError::Refused(format!("unsupported bundle: {reason}")))
 }
 
 /// Validates a bundle and makes its objects; the caller checks support and configuration.
@@ -290,8 +258,10 @@ fn check_targets(csv: &Csv, options: &RenderOptions) -> Result<(), RenderError> 
             format!("supported install modes [{modes}] do not support target namespaces [{names}]")
         }
     };
-    let targets = format!("[{}]", targets.join(" "));
-    Err(RenderError::Targets { targets, reason })
+    let targets = targets.join(" ");
+    Err(RenderError::Refused(format!(
+        "invalid option(s): invalid target namespaces [{targets}]: {reason}"
+    )))
 }
 
 #[cfg(test)]

@@ -80,22 +80,23 @@ fn grant(csv: &Csv, permission: &Permission, namespace: &str, install: &str) -> 
     if let Some(rules) = &permission.rules {
         role = role.with("rules", rules.iter().map(rule).collect::<Value>());
     }
-    let account = (install, permission.service_account());
-    [role, binding((namespace, &name), &name, account)]
+    let account = [permission.service_account()];
+    [role, binding((namespace, &name), &name, install, account)]
 }
 
-/// Binds an account, given by namespace and name, to a role, cluster-wide when the namespace of the
-/// binding is empty.
-pub(super) fn binding(
+/// Binds accounts of the namespace `place` to a role, cluster-wide when the namespace of the binding is
+/// empty.
+pub(super) fn binding<'a>(
     (namespace, name): (&str, &str),
     role: &str,
-    (place, account): (&str, &str),
+    place: &str,
+    accounts: impl IntoIterator<Item = &'a str>,
 ) -> Object {
     let kind = role_kind(namespace);
-    let subject = json!({ "kind": "ServiceAccount", "namespace": place, "name": account });
+    let subject = |name| json!({ "kind": "ServiceAccount", "namespace": place, "name": name });
     object(RBAC_VERSION, &format!("{kind}Binding"), name, namespace)
         .with("roleRef", json!({ "apiGroup": RBAC_GROUP, "kind": kind, "name": role }))
-        .with("subjects", json!([subject]))
+        .with("subjects", accounts.into_iter().map(subject).collect::<Value>())
 }
 
 fn rule(rule: &PolicyRule) -> Value {

@@ -8,33 +8,28 @@ use serde_json::{Map, Value, json};
 
 use super::name::service_name;
 use super::{RenderError, RenderOptions, object};
-use crate::bundle::{Csv, StrategyDeployment};
+use crate::bundle::{Csv, Endpoint, StrategyDeployment};
 use crate::object::Object;
 
 /// Returns a Service for each deployment that the API server calls.
 pub(super) fn services(csv: &Csv, options: &RenderOptions) -> Result<Vec<Object>, RenderError> {
-    let mut services = Vec::new();
-    for deployment in &csv.deployments {
-        let ports = ports(csv, &deployment.name)?;
-        if !ports.is_empty() {
-            services.push(service(deployment, &ports, options));
-        }
-    }
-    Ok(services)
-}
-
-/// Returns port and target port of each endpoint of a deployment, each port once, in order.
-fn ports(csv: &Csv, deployment: &str) -> Result<BTreeMap<i64, Value>, RenderError> {
-    let mut ports = BTreeMap::new();
-    for endpoint in csv.endpoints().filter(|endpoint| endpoint.deployment == deployment) {
-        let port = endpoint.port;
-        let target = endpoint.target.cloned().unwrap_or_else(|| port.into());
-        let known = ports.entry(port).or_insert_with(|| target.clone());
+    // Port and target port of each endpoint, each port once, in order (rendering.md R18).
+    let mut ports = BTreeMap::<&str, BTreeMap<i64, Value>>::new();
+    for Endpoint { deployment, port, target } in csv.endpoints() {
+        let target = target.cloned().unwrap_or_else(|| port.into());
+        let known = ports.entry(deployment).or_default();
+        let known = known.entry(port).or_insert_with(|| target.clone());
         if *known != target {
-            return Err(RenderError::PortClash { deployment: deployment.to_owned(), port });
+            return Err(RenderError::Refused(format!(
+                "webhooks or API services of deployment '{deployment}' use port {port} with different \
+                 target ports"
+            )));
         }
     }
-    Ok(ports)
+    let served = |deployment: &StrategyDeployment| {
+        Some(service(deployment, ports.get(deployment.name.as_str())?, options))
+    };
+    Ok(csv.deployments.iter().filter_map(served).collect())
 }
 
 fn service(

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::object::items;
+use crate::object::{items, list_in};
 
 /// A volume that every container of such a deployment gets: its name, its mount path, and the
 /// file names of the certificate and its key.
@@ -28,10 +28,9 @@ pub(super) fn mount(pod: &mut Map<String, Value>, secret: &str) {
         let name = item.get(key).and_then(Value::as_str);
         name.is_none_or(|name| !replaced.contains(name))
     };
-    let mut volumes = list(pod, "volumes");
+    let volumes = list_in(pod, "volumes");
     volumes.retain(|volume| kept(volume, "name"));
     volumes.extend(VOLUMES.iter().map(|own| volume(own, secret)));
-    pod.insert("volumes".to_owned(), volumes.into());
 
     let init = pod.get_mut("initContainers").and_then(Value::as_array_mut).into_iter().flatten();
     let mounts = init.filter_map(|container| container.get_mut("volumeMounts")?.as_array_mut());
@@ -43,10 +42,9 @@ pub(super) fn mount(pod: &mut Map<String, Value>, secret: &str) {
     }
     let Some(Value::Array(containers)) = pod.get_mut("containers") else { return };
     for container in containers.iter_mut().filter_map(Value::as_object_mut) {
-        let mut mounts = list(container, "volumeMounts");
+        let mounts = list_in(container, "volumeMounts");
         mounts.retain(|mount| kept(mount, "name"));
         mounts.extend(VOLUMES.map(|(name, path, _)| json!({ "name": name, "mountPath": path })));
-        container.insert("volumeMounts".to_owned(), mounts.into());
     }
 }
 
@@ -60,13 +58,6 @@ fn replaced(pod: &Map<String, Value>) -> BTreeSet<String> {
         mounts.filter(|mount| VOLUMES.iter().any(|(_, path, _)| mount["mountPath"] == *path));
     names.extend(ours.filter_map(|mount| Some(mount["name"].as_str()?.to_owned())));
     names
-}
-
-fn list(map: &mut Map<String, Value>, key: &str) -> Vec<Value> {
-    match map.remove(key) {
-        Some(Value::Array(items)) => items,
-        _ => Vec::new(),
-    }
 }
 
 fn volume((name, _, [certificate, key]): &CertificateVolume, secret: &str) -> Value {

@@ -90,10 +90,15 @@ pub(super) fn convert(
         .filter(|webhook| webhook.is_conversion() && webhook.conversion_crds.contains(&name));
     let Some(webhook) = definitions.next() else { return Ok(crd) };
     if definitions.next().is_some() {
-        return Err(RenderError::ManyConversions(name));
+        let text = "is referenced by multiple conversion webhook definitions";
+        return Err(RenderError::Refused(format!("custom resource definition '{name}' {text}")));
     }
     if crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
-        return Err(RenderError::PreservesUnknownFields(name));
+        // The API server calls no conversion webhook then.
+        return Err(RenderError::Refused(format!(
+            "custom resource definition '{name}' must have .spec.preserveUnknownFields set to false to \
+             let API Server call webhook to do the conversion"
+        )));
     }
     let path = webhook.webhook_path.as_deref().unwrap_or("/");
     let mut stanza = Map::new();
