@@ -109,12 +109,9 @@ const RECORDED: [&str; 5] = [
 /// Why a release cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum HelmError {
-    /// A Secret is not what its type says.
-    #[error("Secret {secret}: {what}")]
-    Secret { secret: String, what: String },
-    /// The chunks together are not a release.
-    #[error("Helm release in Secret {secret}: {what}")]
-    Release { secret: String, what: String },
+    /// A Secret is not what its type says, or the chunks together are not a release.
+    #[error("{0}")]
+    Unreadable(String),
     /// Its objects make no revision.
     #[error("Helm release in Secret {secret}")]
     Revision { secret: String, source: RevisionError },
@@ -135,7 +132,8 @@ pub struct Index {
 impl Index {
     /// Reads an index Secret.
     pub fn read(secret: &Secret) -> Result<Self, HelmError> {
-        let wrong = |what: String| HelmError::Secret { secret: name(secret), what };
+        let wrong =
+            |what: String| HelmError::Unreadable(format!("Secret {}: {what}", name(secret)));
         let label = |key: &str| secret.metadata.labels.as_ref()?.get(key);
         let version = label(VERSION).and_then(|text| text.parse().ok());
         let version =
@@ -161,7 +159,9 @@ impl Index {
 
     /// Returns the release, given the other chunks in order.
     pub fn release(&self, others: &[Vec<u8>]) -> Result<Release, HelmError> {
-        let wrong = |what: String| HelmError::Release { secret: self.secret.clone(), what };
+        let secret = &self.secret;
+        let wrong =
+            |what| HelmError::Unreadable(format!("Helm release in Secret {secret}: {what}"));
         let mut packed = self.first.clone();
         packed.extend(others.iter().flatten());
         let mut json = Vec::new();
@@ -208,7 +208,7 @@ fn data<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
 
 /// Returns the bytes of a chunk.
 pub fn chunk(secret: &Secret) -> Result<Vec<u8>, HelmError> {
-    let wrong = |what: String| HelmError::Secret { secret: name(secret), what };
+    let wrong = |what: String| HelmError::Unreadable(format!("Secret {}: {what}", name(secret)));
     let bytes = data(secret, CHUNK).ok_or_else(|| wrong(format!("no key {}", quote(CHUNK))))?;
     if bytes.len() > MAX_CHUNK_BYTES {
         let count = bytes.len();

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use strum::{EnumString, VariantNames};
 
 use crate::config::Features;
@@ -20,7 +21,7 @@ use crate::gate::MinorRelease;
 use crate::render::{Additions, CertificateSource, ProxyVariables, UserRoles};
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use crate::revision::{Account, AccountRule};
-use crate::yaml::{self, YamlError};
+use crate::yaml;
 
 /// How to put the controller's manifests back.
 pub const REINSTALL: &str = "kubectl apply --server-side -f install.yaml (on OpenShift, openshift.yaml); \
@@ -152,20 +153,8 @@ pub enum FeatureGate {
 
 /// Why a document does not hold settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
-    /// It is not YAML.
-    #[error(transparent)]
-    Yaml(#[from] YamlError),
-    /// It is not one mapping.
-    #[error("must be one mapping")]
-    NotOneMapping,
-    /// A member is not valid.
-    #[error("{member}: {cause}")]
-    Member { member: String, cause: String },
-    /// The form is another one.
-    #[error("schemaVersion {0} is not supported: this version reads {SCHEMA_VERSION}")]
-    Schema(String),
-}
+#[error("{0}")]
+pub struct SettingsError(String);
 
 impl FeatureGate {
     /// Returns the name that flags and documents use.
@@ -187,24 +176,18 @@ impl ControllerSettings {
     /// Fails if the text is not one YAML mapping, if the form is another one, and if a member has a
     /// value of another type or an unknown word.
     pub fn from_yaml(text: &str) -> Result<Self, SettingsError> {
-        let mut documents = yaml::to_json(text)?.into_iter();
-        let (Some(document), None) = (documents.next(), documents.next()) else {
-            return Err(SettingsError::NotOneMapping);
+        let documents = yaml::to_json(text).map_err(|error| SettingsError(error.to_string()))?;
+        let [document @ Value::Object(members)] = documents.as_slice() else {
+            return Err(SettingsError("must be one mapping".to_owned()));
         };
-        if !document.is_object() {
-            return Err(SettingsError::NotOneMapping);
-        }
         // Another form may have other members and other words.
-        match document.get("schemaVersion") {
-            None => {}
-            Some(version) if *version == SCHEMA_VERSION => {}
-            Some(version) => return Err(SettingsError::Schema(version.to_string())),
+        if let Some(version) = members.get("schemaVersion").filter(|it| **it != SCHEMA_VERSION) {
+            return Err(SettingsError(format!(
+                "schemaVersion {version} is not supported: this version reads {SCHEMA_VERSION}"
+            )));
         }
-        let read = serde_path_to_error::deserialize::<_, Self>(document);
-        read.map_err(|error| SettingsError::Member {
-            member: error.path().to_string(),
-            cause: error.inner().to_string(),
-        })
+        serde_path_to_error::deserialize(document)
+            .map_err(|error| SettingsError(format!("{}: {}", error.path(), error.inner())))
     }
 
     /// Writes the document; equal settings give equal texts.
