@@ -14,28 +14,31 @@ use tar::{EntryType, Header};
 /// Largest extension header, in bytes. Source: Go `archive/tar`, `maxSpecialFileSize`.
 const MAX_EXTENSION_BYTES: u64 = 1 << 20;
 
-/// Why reading an archive stopped.
+/// Why an archive, or an entry of it, is refused.
 #[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
-    /// Decompression failed, a limit was exceeded, a header is bad, or an entry is cut short.
-    #[error(transparent)]
-    Read(#[from] io::Error),
-    /// It is not read: it is malformed, or two readers could understand it differently.
+pub enum Refusal {
+    /// It is larger than it may be.
+    #[error("{0}")]
+    TooLarge(String),
+    /// It is not read: it is malformed, not allowed, or two readers could understand it differently.
     #[error("{0}")]
     Refused(Cow<'static, str>),
+    /// Decompression failed, a limit was exceeded, or an entry is cut short.
+    #[error(transparent)]
+    Read(#[from] io::Error),
 }
 
-impl ArchiveError {
-    fn refused(text: impl Into<Cow<'static, str>>) -> Self {
+impl Refusal {
+    pub(crate) fn of(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused(text.into())
     }
 
     fn pax() -> Self {
-        Self::refused("malformed PAX record")
+        Self::of("malformed PAX record")
     }
 
     fn sparse() -> Self {
-        Self::refused("sparse files are not supported")
+        Self::of("sparse files are not supported")
     }
 }
 
@@ -100,7 +103,7 @@ impl<R: Read> Entries<R> {
     }
 
     /// Returns the next entry, `None` at the end marker or the end of the stream.
-    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, ArchiveError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry<'_>>, Refusal> {
         let mut extensions = Extensions::default();
         for _ in 0..=MAX_EXTENSIONS {
             let Some(header) = self.header()? else { return Ok(None) };
@@ -113,11 +116,11 @@ impl<R: Read> Entries<R> {
                     self.bounded()?;
                     extensions = Extensions::default();
                 }
-                EntryType::GNUSparse => return Err(ArchiveError::sparse()),
+                EntryType::GNUSparse => return Err(Refusal::sparse()),
                 _ => return extensions.complete(&header, self.left, self).map(Some),
             }
         }
-        Err(ArchiveError::refused("too many extension headers"))
+        Err(Refusal::of("too many extension headers"))
     }
 
     /// Returns the stream behind the last entry.
@@ -126,7 +129,7 @@ impl<R: Read> Entries<R> {
     }
 
     /// Passes what is left of the present entry, and returns the next header, `None` at the end.
-    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
+    fn header(&mut self) -> Result<Option<Header>, Refusal> {
         if self.skip(self.left)? < self.left {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
@@ -139,14 +142,14 @@ impl<R: Read> Entries<R> {
             // Two of them end an archive.
             return match self.block()? {
                 Some(other) if !is_zero(&other) => {
-                    Err(ArchiveError::refused("a single block of zeros does not end an archive"))
+                    Err(Refusal::of("a single block of zeros does not end an archive"))
                 }
                 _ => Ok(None),
             };
         }
         // The errors of the crate quote what it takes for a header, which may be content.
         let size = header.entry_size().ok().filter(|_| is_sound(&header));
-        let size = size.ok_or_else(|| ArchiveError::refused("malformed header"))?;
+        let size = size.ok_or_else(|| Refusal::of("malformed header"))?;
         self.left = if kind(header.entry_type()).has_content() { size } else { 0 };
         self.padding = self.left.wrapping_neg() % BLOCK_BYTES;
         Ok(Some(header))
@@ -165,11 +168,11 @@ impl<R: Read> Entries<R> {
         }
     }
 
-    fn bounded(&mut self) -> Result<Vec<u8>, ArchiveError> {
+    fn bounded(&mut self) -> Result<Vec<u8>, Refusal> {
         let size = self.left;
         if size > MAX_EXTENSION_BYTES {
             let text = format!("extension header is larger than {MAX_EXTENSION_BYTES} bytes");
-            return Err(ArchiveError::refused(text));
+            return Err(Refusal::of(text));
         }
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
@@ -180,7 +183,7 @@ impl<R: Read> Entries<R> {
     }
 
     /// Reads a GNU long name, which ends at its first NUL; an empty one is none.
-    fn text(&mut self) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn text(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         let mut bytes = self.bounded()?;
         if let Some(nul) = bytes.iter().position(|b| *b == 0) {
             bytes.truncate(nul);
@@ -198,18 +201,18 @@ impl<R: Read> Read for Entries<R> {
 }
 
 impl Extensions {
-    fn read_pax(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
+    fn read_pax(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         (self.path, self.link_path, self.size) = (None, None, None);
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (key, value, after) = pax_record(rest).ok_or_else(ArchiveError::pax)?;
+            let (key, value, after) = pax_record(rest).ok_or_else(Refusal::pax)?;
             rest = after;
             let value = (!value.is_empty()).then(|| value.to_vec());
             match key {
                 b"path" => self.path = value,
                 b"linkpath" => self.link_path = value,
                 b"size" => self.size = value.map(|text| number(&text)).transpose()?,
-                key if key.starts_with(b"GNU.sparse.") => return Err(ArchiveError::sparse()),
+                key if key.starts_with(b"GNU.sparse.") => return Err(Refusal::sparse()),
                 _ => {}
             }
         }
@@ -221,11 +224,11 @@ impl Extensions {
         header: &Header,
         size: u64,
         content: &'a mut dyn Read,
-    ) -> Result<Entry<'a>, ArchiveError> {
+    ) -> Result<Entry<'a>, Refusal> {
         let mut kind = kind(header.entry_type());
         if let Some(pax) = self.size.filter(|pax| kind.has_content() && *pax != size) {
             let text = format!("header says {size} bytes and its PAX record {pax}");
-            return Err(ArchiveError::refused(text));
+            return Err(Refusal::of(text));
         }
         let name = self.long_name.or(self.path).unwrap_or_else(|| header.path_bytes().into_owned());
         let link = self.long_link.or(self.link_path);
@@ -233,7 +236,7 @@ impl Extensions {
         // Before there was a type for directories, a trailing slash marked them.
         if kind == Kind::File && name.ends_with(b"/") {
             if size > 0 {
-                return Err(ArchiveError::refused("a directory has content"));
+                return Err(Refusal::of("a directory has content"));
             }
             kind = Kind::Directory;
         }
@@ -275,10 +278,10 @@ fn pax_record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &bytes[len..]))
 }
 
-fn number(digits: &[u8]) -> Result<u64, ArchiveError> {
-    let text = std::str::from_utf8(digits).map_err(|_| ArchiveError::pax())?;
+fn number(digits: &[u8]) -> Result<u64, Refusal> {
+    let text = std::str::from_utf8(digits).map_err(|_| Refusal::pax())?;
     if !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(ArchiveError::pax());
+        return Err(Refusal::pax());
     }
-    text.parse().map_err(|_| ArchiveError::pax())
+    text.parse().map_err(|_| Refusal::pax())
 }

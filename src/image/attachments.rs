@@ -14,15 +14,8 @@ use olm_core::yaml;
 use serde::Deserialize;
 
 use crate::folder::{self, FileError, present};
+use crate::policy::PolicyError;
 use crate::reference::ImageRef;
-
-#[derive(Debug, thiserror::Error)]
-pub enum AttachmentsError {
-    #[error(transparent)]
-    Read(#[from] FileError),
-    #[error("invalid configuration of signatures {0}")]
-    Invalid(String),
-}
 
 /// The files of the directory, merged.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -46,7 +39,7 @@ struct Namespace {
 
 impl Attachments {
     /// Reads the files of a directory, which need not exist.
-    pub(crate) fn load(directory: &Path) -> Result<Self, AttachmentsError> {
+    pub(crate) fn load(directory: &Path) -> Result<Self, PolicyError> {
         let mut merged = Self::default();
         for path in folder::paths(directory).map_err(FileError::doing("reading", directory))? {
             if !path.as_os_str().as_encoded_bytes().ends_with(b".yaml") {
@@ -56,7 +49,8 @@ impl Attachments {
             let text = present(std::fs::read_to_string(&path));
             if let Some(text) = text.map_err(FileError::doing("reading", &path))? {
                 let named = quote(&path.display().to_string());
-                let invalid = |why| AttachmentsError::Invalid(format!("{named}: {why}"));
+                let what = "invalid configuration of signatures";
+                let invalid = |why| PolicyError::Invalid(format!("{what} {named}: {why}"));
                 merged.add(&text).map_err(invalid)?;
             }
         }

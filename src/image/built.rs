@@ -60,57 +60,29 @@ pub struct BuiltImage {
 pub struct BuiltIndex {
     pub manifest: Vec<u8>,
     pub images: Vec<BuiltImage>,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct IndexBuilder {
-    annotations: BTreeMap<String, String>,
-    images: Vec<BuiltImage>,
-}
-
-impl IndexBuilder {
-    #[must_use]
-    pub fn annotation(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.annotations.insert(key.into(), value.into());
-        self
-    }
-
-    #[must_use]
-    pub fn image(mut self, image: BuiltImage) -> Self {
-        self.images.push(image);
-        self
-    }
-
-    /// Builds the index in memory; with an image of Docker's format it is of that format too.
-    pub fn build(self) -> BuiltIndex {
-        let entries: Vec<Value> = self.images.iter().map(BuiltImage::entry).collect();
-        let mut index = json!({
-            "schemaVersion": 2,
-            "mediaType": index_type(&self.images),
-            "manifests": entries,
-        });
-        if !self.annotations.is_empty() {
-            index["annotations"] = json!(self.annotations);
-        }
-        BuiltIndex { manifest: index.to_string().into_bytes(), images: self.images }
-    }
+    pub(crate) media_type: &'static str,
 }
 
 impl BuiltIndex {
+    /// Makes an index of images with annotations; with an image of Docker's format it is of that format
+    /// too.
+    pub fn new(images: Vec<BuiltImage>, annotations: &BTreeMap<&str, String>) -> Self {
+        let is_docker = images.iter().any(|image| image.format == Format::Docker);
+        let media_type =
+            if is_docker { IMAGE_MANIFEST_LIST_MEDIA_TYPE } else { OCI_IMAGE_INDEX_MEDIA_TYPE };
+        let mut index = json!({
+            "schemaVersion": 2,
+            "mediaType": media_type,
+            "manifests": images.iter().map(BuiltImage::entry).collect::<Vec<_>>(),
+        });
+        if !annotations.is_empty() {
+            index["annotations"] = json!(annotations);
+        }
+        Self { manifest: index.to_string().into_bytes(), images, media_type }
+    }
+
     pub fn digest(&self) -> Digest {
         Digest::sha256(&self.manifest)
-    }
-
-    pub(crate) fn media_type(&self) -> &'static str {
-        index_type(&self.images)
-    }
-}
-
-fn index_type(images: &[BuiltImage]) -> &'static str {
-    if images.iter().any(|image| image.format == Format::Docker) {
-        IMAGE_MANIFEST_LIST_MEDIA_TYPE
-    } else {
-        OCI_IMAGE_INDEX_MEDIA_TYPE
     }
 }
 

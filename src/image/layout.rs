@@ -95,7 +95,7 @@ impl Layout {
             }
         }
         self.blob(&index.manifest)?;
-        let mut entry = descriptor(index.media_type(), &index.manifest);
+        let mut entry = descriptor(index.media_type, &index.manifest);
         entry["annotations"] = json!({ NAME: tag });
         self.list(Some(entry))
     }
@@ -278,7 +278,9 @@ fn read(path: &Path) -> Result<Vec<u8>, LayoutError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::built::{ImageBuilder, IndexBuilder};
+    use std::collections::BTreeMap;
+
+    use crate::built::ImageBuilder;
 
     fn index() -> BuiltIndex {
         let image = |name: &str| {
@@ -286,8 +288,8 @@ mod tests {
             let builder = ImageBuilder::new().platform(Platform::linux(name));
             builder.layer(files).unwrap().build().unwrap()
         };
-        let builder = IndexBuilder::default().annotation("a", "b");
-        builder.image(image("amd64")).image(image("arm64")).build()
+        let annotations = BTreeMap::from([("a", "b".to_owned())]);
+        BuiltIndex::new(vec![image("amd64"), image("arm64")], &annotations)
     }
 
     fn written(folder: &Path) -> (Layout, Vec<u8>) {

@@ -1,6 +1,8 @@
 //! Pushes images, for the demo, for tests and for our own release.
 
-use crate::built::{BuiltImage, IndexBuilder};
+use std::collections::BTreeMap;
+
+use crate::built::{BuiltImage, BuiltIndex};
 use crate::digest::Digest;
 use crate::keyring::Keyring;
 use crate::layout::{Layout, LayoutError};
@@ -60,9 +62,8 @@ pub async fn push_index(
         let digest = image.digest().to_string();
         pusher.manifest(&digest, &image.manifest, image.manifest_type()).await?;
     }
-    let images = images.iter().cloned();
-    let index = images.fold(IndexBuilder::default(), IndexBuilder::image).build();
-    pusher.named(&index.manifest, index.media_type()).await
+    let index = BuiltIndex::new(images.to_vec(), &BTreeMap::new());
+    pusher.named(&index.manifest, index.media_type).await
 }
 
 /// Pushes what a layout holds: images, their index under the tag of `to`, and what refers to them.

@@ -14,6 +14,7 @@ pub(crate) mod program;
 mod rootfs;
 pub(crate) mod sbom;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use jiff::Timestamp;
 use olm_image::auth_file::AuthFiles;
-use olm_image::built::{BuiltImage, Compression, ImageBuilder, IndexBuilder};
+use olm_image::built::{BuiltImage, BuiltIndex, Compression, ImageBuilder};
 use olm_image::layout::Layout;
 use olm_image::push::{PushOptions, push_layout};
 use olm_image::{Digest, ImageRef, Platform};
@@ -116,29 +117,25 @@ fn build(root: &Path, folder: &Path, args: &ImageArgs) -> anyhow::Result<String>
     linked.all.extend(others.all);
     let license = fs::read(root.join("LICENSE"))?;
     let base = rootfs::base(&license, &licenses::text(TITLE, &linked)?)?;
-    let mut index = IndexBuilder::default();
     let labels = labels(version, &commit, args.source.as_deref());
-    for (key, value) in &labels {
-        index = index.annotation(*key, value.clone());
-    }
-    let mut boms = Vec::new();
+    let (mut images, mut boms) = (Vec::new(), Vec::new());
     for &architecture in &args.arch {
         let program = program::build(root, TITLE, architecture.target(), &commit)?;
         let platform = Platform::linux(architecture.name());
         let image = image(&program, &base, platform, commit.time, &labels)?;
         let packages = Packages::read(root, TITLE, architecture.target())?;
         let bom = sbom::document(&packages, version, commit.time)?;
-        boms.push((image.clone(), bom));
-        index = index.image(image);
+        boms.push(bom);
+        images.push(image);
     }
-    let index = index.build();
+    let index = BuiltIndex::new(images, &labels);
     let digest = index.digest();
     let mut layout = Layout::create(folder)?;
     layout.add(&index, version)?;
     let archive = root.join(format!("target/olm-controller-{version}.oci.tar"));
     layout.archive(&archive, u64::try_from(commit.time.as_second())?)?;
-    for (image, bom) in boms {
-        layout.refer(&image, CYCLONEDX, bom.as_bytes())?;
+    for (image, bom) in index.images.iter().zip(boms) {
+        layout.refer(image, CYCLONEDX, bom.as_bytes())?;
     }
     Ok(format!("image {digest}\n  {}\n  {}\n", folder.display(), archive.display()))
 }
@@ -148,7 +145,7 @@ fn image(
     base: &[u8],
     platform: Platform,
     created: Timestamp,
-    labels: &[(&'static str, String)],
+    labels: &BTreeMap<&str, String>,
 ) -> anyhow::Result<BuiltImage> {
     let mut builder = ImageBuilder::new()
         .platform(platform)
@@ -170,7 +167,7 @@ fn image(
 }
 
 /// Returns the labels of the image about its origin, which are also annotations of the index.
-fn labels(version: &str, commit: &Commit, source: Option<&str>) -> Vec<(&'static str, String)> {
+fn labels(version: &str, commit: &Commit, source: Option<&str>) -> BTreeMap<&'static str, String> {
     let known = [
         ("org.opencontainers.image.title", TITLE.to_owned()),
         ("org.opencontainers.image.description", DESCRIPTION.to_owned()),

@@ -54,8 +54,9 @@ fn word(error: &PullError) -> &'static str {
     }
     match (error.endpoint(), error) {
         (Some(EndpointError::Trust(_)), _) => "tls",
-        (Some(EndpointError::Blocked(_)), _)
-        | (_, PullError::Copy(CopyError::Policy(_) | CopyError::Attachments(_))) => "policy",
+        (Some(EndpointError::Blocked(_)), _) | (_, PullError::Copy(CopyError::Policy(_))) => {
+            "policy"
+        }
         (_, PullError::Timeout(_)) => "timeout",
         _ => "other",
     }
@@ -126,8 +127,9 @@ mod tests {
     #[case::content(RequestError::Content("30 bytes".to_owned()), "digest")]
     fn a_failed_pull_is_counted_by_why(#[case] source: RequestError, #[case] result: &str) {
         let metrics = Metrics::default();
-        let endpoint = EndpointError::Ping("r.test".to_owned(), source);
-        let error = PullError::Resolve(SourceError::Endpoint(endpoint));
+        let origin = EndpointError::Ping("r.test".to_owned(), source);
+        let source = SourceError { mirrors: Vec::new(), at: String::new(), origin };
+        let error = PullError::Resolve(source);
         metrics.pulled::<()>(&Err(error));
         assert!(RESULTS.contains(&result));
         metrics.assert_shows(&[&format!("olm_pull_total{{result=\"{result}\"}} 1")]);

@@ -40,12 +40,6 @@ pub enum ManifestError {
     /// A required member is missing, or a value is not allowed.
     #[error("{0}")]
     Invalid(String),
-    #[error("digest {} of a descriptor", shown(text))]
-    Digest {
-        text: String,
-        #[source]
-        source: DigestError,
-    },
 }
 
 /// An operating system and processor architecture.
@@ -98,7 +92,6 @@ pub(crate) enum Manifest {
 pub(crate) struct IndexEntry {
     pub(crate) descriptor: Descriptor,
     platform: Option<Platform>,
-    zstd: bool,
 }
 
 #[derive(Deserialize)]
@@ -124,10 +117,7 @@ struct RawDescriptor {
 
 impl RawDescriptor {
     fn checked(&self) -> Result<Descriptor, ManifestError> {
-        let digest: Digest = self
-            .digest
-            .parse()
-            .map_err(|source| ManifestError::Digest { text: self.digest.clone(), source })?;
+        let digest = digest(&self.digest)?;
         match u64::try_from(self.size) {
             Ok(size) => Ok(Descriptor { digest, size }),
             Err(_) => Err(ManifestError::Invalid(format!("negative size of {digest}"))),
@@ -135,15 +125,15 @@ impl RawDescriptor {
     }
 
     fn index_entry(&self) -> Result<IndexEntry, ManifestError> {
-        let annotations = self.annotations.iter().flatten();
-        // Written by buildah and podman next to a gzip image of the same platform.
-        let zstd = annotations
-            .filter(|(key, _)| *key == "io.github.containers.compression.zstd")
-            .any(|(_, value)| value == "true");
         let named = |it: &Platform| !it.os.is_empty() || !it.architecture.is_empty();
         let platform = self.platform.clone().filter(named);
-        Ok(IndexEntry { descriptor: self.checked()?, platform, zstd })
+        Ok(IndexEntry { descriptor: self.checked()?, platform })
     }
+}
+
+fn digest(text: &str) -> Result<Digest, ManifestError> {
+    let invalid = |why| format!("digest {} of a descriptor: {why}", shown(text));
+    text.parse().map_err(|why: DigestError| ManifestError::Invalid(invalid(why)))
 }
 
 /// Parses a manifest or index; `content_type` is only used if the document has no media type.
@@ -255,17 +245,15 @@ pub(crate) fn by_fitness<'e>(
     platform: &Platform,
 ) -> Vec<(&'e IndexEntry, bool)> {
     let rank = |entry: &IndexEntry| match &entry.platform {
-        Some(it) if it.os == platform.os && it.architecture == platform.architecture => {
-            Some((variant_rank(it.variant.as_deref()), true))
-        }
-        Some(it) if it.os == "linux" => Some((usize::MAX, false)),
-        None => Some((usize::MAX, true)),
+        Some(it) if it.os == platform.os && it.architecture == platform.architecture => Some(0),
+        None => Some(1),
+        Some(it) if it.os == "linux" => Some(2),
         Some(_) => None,
     };
     let mut found: Vec<_> =
         entries.iter().filter_map(|entry| Some((entry, rank(entry)?))).collect();
-    found.sort_by_key(|(entry, (rank, matches))| (!*matches, *rank, *matches && !entry.zstd));
-    found.into_iter().map(|(entry, (_, matches))| (entry, matches)).collect()
+    found.sort_by_key(|(_, rank)| *rank);
+    found.into_iter().map(|(entry, rank)| (entry, rank < 2)).collect()
 }
 
 /// Returns the error where no entry of an index will do for a platform.
@@ -277,13 +265,6 @@ pub(crate) fn unsuited(platform: &Platform) -> ManifestError {
         quote(variant.as_deref().unwrap_or_default()),
         quote(os)
     ))
-}
-
-/// Ranks newer variants of arm first; on other processors all are equal.
-fn variant_rank(variant: Option<&str>) -> usize {
-    let order = ["v8", "v7", "v6", "v5", ""];
-    let variant = variant.unwrap_or_default();
-    order.iter().position(|known| *known == variant).unwrap_or(order.len())
 }
 
 /// Checks layers against the limits before any of them is downloaded.
@@ -339,13 +320,9 @@ pub(crate) fn parse_config(bytes: &[u8], layers: usize) -> Result<ImageConfig, M
         let text = format!("image configuration lists {} layers, the manifest {layers}", ids.len());
         return Err(ManifestError::Invalid(text));
     }
-    let digest = |text: String| match text.parse() {
-        Ok(digest) => Ok(digest),
-        Err(source) => Err(ManifestError::Digest { text, source }),
-    };
     Ok(ImageConfig {
         labels: labels.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect(),
-        diff_ids: ids.into_iter().map(digest).collect::<Result<_, _>>()?,
+        diff_ids: ids.iter().map(|id| digest(id)).collect::<Result<_, _>>()?,
     })
 }
 

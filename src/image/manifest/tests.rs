@@ -8,14 +8,13 @@ fn digest(of: &str) -> String {
     Digest::sha256(of.as_bytes()).to_string()
 }
 
-fn index(platforms: &[Option<(&str, &str, &str)>]) -> Vec<IndexEntry> {
+fn index(platforms: &[Option<(&str, &str)>]) -> Vec<IndexEntry> {
     let entries: Vec<_> = platforms
         .iter()
         .enumerate()
         .map(|(at, platform)| {
-            let platform = platform.map(
-                |(os, architecture, variant)| json!({"os": os, "architecture": architecture, "variant": variant}),
-            );
+            let platform =
+                platform.map(|(os, architecture)| json!({"os": os, "architecture": architecture}));
             json!({"mediaType": OCI_IMAGE_MEDIA_TYPE, "digest": digest(&at.to_string()), "size": 1, "platform": platform})
         })
         .collect();
@@ -28,15 +27,14 @@ fn index(platforms: &[Option<(&str, &str, &str)>]) -> Vec<IndexEntry> {
 
 // catalogs.md O2, 5.3 Platform
 #[rstest]
-#[case::attestation_ignored(&[Some(("unknown", "unknown", "")), Some(("linux", "amd64", ""))], "amd64", Some((1, true)))]
-#[case::arm_variants(&[Some(("linux", "arm", "v6")), Some(("linux", "arm", "v7"))], "arm", Some((1, true)))]
-#[case::no_platform_is_last(&[None, Some(("linux", "amd64", ""))], "amd64", Some((1, true)))]
-#[case::no_platform_is_better_than_none(&[None, Some(("linux", "arm64", ""))], "amd64", Some((0, true)))]
-#[case::a_platform_without_names_is_none(&[Some(("", "", "v8")), Some(("linux", "arm64", ""))], "amd64", Some((0, true)))]
-#[case::first_linux(&[Some(("windows", "amd64", "")), Some(("linux", "s390x", "")), Some(("linux", "arm64", ""))], "amd64", Some((1, false)))]
-#[case::nothing(&[Some(("windows", "amd64", ""))], "amd64", None)]
+#[case::attestation_ignored(&[Some(("unknown", "unknown")), Some(("linux", "amd64"))], "amd64", Some((1, true)))]
+#[case::no_platform_is_last(&[None, Some(("linux", "amd64"))], "amd64", Some((1, true)))]
+#[case::no_platform_is_better_than_none(&[None, Some(("linux", "arm64"))], "amd64", Some((0, true)))]
+#[case::a_platform_without_names_is_none(&[Some(("", "")), Some(("linux", "arm64"))], "amd64", Some((0, true)))]
+#[case::first_linux(&[Some(("windows", "amd64")), Some(("linux", "s390x")), Some(("linux", "arm64"))], "amd64", Some((1, false)))]
+#[case::nothing(&[Some(("windows", "amd64"))], "amd64", None)]
 fn chooses(
-    #[case] platforms: &[Option<(&str, &str, &str)>],
+    #[case] platforms: &[Option<(&str, &str)>],
     #[case] architecture: &str,
     #[case] want: Option<(usize, bool)>,
 ) {
@@ -52,14 +50,6 @@ fn absent_platform_is_named() {
         unsuited(&Platform::linux("amd64")).to_string(),
         r#"no image found in image index for architecture "amd64", variant "", OS "linux""#
     );
-}
-
-#[test]
-fn zstd_instance_wins_among_equals() {
-    let mut entries = index(&[Some(("linux", "amd64", "")), Some(("linux", "amd64", ""))]);
-    entries[1].zstd = true;
-    let found = by_fitness(&entries, &Platform::linux("amd64"));
-    assert_eq!(found[0].0.descriptor, entries[1].descriptor);
 }
 
 fn image(config_type: &str) -> serde_json::Value {

@@ -53,7 +53,7 @@ impl PolicyPath {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
     default: Requirements,
@@ -70,16 +70,6 @@ pub(crate) struct Demand {
     scope: String,
     /// Each of them has to accept a signature.
     trusted: Vec<Trust>,
-}
-
-/// The signatures of an image.
-pub(crate) enum Signatures {
-    /// `registries.d` does not have them looked for in this repository.
-    NotLooked {
-        place: String,
-        registries: PathBuf,
-    },
-    Found(Vec<Attachment>),
 }
 
 impl Policy {
@@ -133,7 +123,7 @@ impl Policy {
                     return Err(PolicyError::Rejected(text));
                 }
                 Requirement::SignedBy(_) => return Err(unsupported("signedBy")),
-                Requirement::SignedBaseLayer { .. } => return Err(unsupported("signedBaseLayer")),
+                Requirement::SignedBaseLayer(_) => return Err(unsupported("signedBaseLayer")),
                 Requirement::SigstoreSigned(sigstore) => trusted.push(sigstore.load(path)?),
             }
         }
@@ -153,25 +143,26 @@ impl Policy {
 }
 
 impl Demand {
-    pub(crate) fn check(&self, found: &Signatures, manifest: &[u8]) -> Result<(), PolicyError> {
+    /// Returns the error where `registries.d` does not have signatures looked for in the repository
+    /// `place`.
+    pub(crate) fn not_looked_for(&self, place: &str, registries: &Path) -> PolicyError {
         let Self { image, scope, .. } = self;
-        let found = match found {
-            Signatures::NotLooked { place, registries } => {
-                return Err(PolicyError::Unsigned(format!(
-                    "policy.json requires a signature of docker://{image} for {scope}, and no file of {} \
-                     enables signatures for {place}: set use-sigstore-attachments: true for it there",
-                    quote(&registries.display().to_string())
-                )));
-            }
-            Signatures::Found(found) if found.is_empty() => {
-                return Err(PolicyError::Unsigned(format!(
-                    "docker://{image} is not signed, and policy.json requires a signature for {scope}: \
-                     sign it with cosign (an image for several platforms with --recursive, from cosign 3 \
-                     on with --new-bundle-format=false --use-signing-config=false), or name another image"
-                )));
-            }
-            Signatures::Found(found) => found,
-        };
+        PolicyError::Unsigned(format!(
+            "policy.json requires a signature of docker://{image} for {scope}, and no file of {} enables \
+             signatures for {place}: set use-sigstore-attachments: true for it there",
+            quote(&registries.display().to_string())
+        ))
+    }
+
+    pub(crate) fn check(&self, found: &[Attachment], manifest: &[u8]) -> Result<(), PolicyError> {
+        let Self { image, scope, .. } = self;
+        if found.is_empty() {
+            return Err(PolicyError::Unsigned(format!(
+                "docker://{image} is not signed, and policy.json requires a signature for {scope}: sign it \
+                 with cosign (an image for several platforms with --recursive, from cosign 3 on with \
+                 --new-bundle-format=false --use-signing-config=false), or name another image"
+            )));
+        }
         let now = Timestamp::now();
         for trust in &self.trusted {
             let mut refused = Vec::new();

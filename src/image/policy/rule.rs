@@ -6,31 +6,24 @@
 use std::path::{Path, PathBuf};
 
 use olm_core::error::quote;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use super::error::PolicyError;
 use crate::folder::FileError;
 use crate::sigstore::{Authorities, Identity, PublicKey, Signers, Trust, decoded};
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum Requirement {
     InsecureAcceptAnything {},
     Reject {},
-    SignedBy(SignedBy),
-    SignedBaseLayer { base_layer_identity: Identity },
+    /// A signature with GnuPG, which is not verified, so that nothing is read of it.
+    SignedBy(IgnoredAny),
+    /// Not verified either.
+    SignedBaseLayer(IgnoredAny),
     SigstoreSigned(Box<Sigstore>),
 }
-
-/// A signature with GnuPG, which is not verified.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "RawSignedBy")]
-pub(super) struct SignedBy;
 
 /// A signature as cosign makes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -53,31 +46,6 @@ enum Signer {
 enum Source {
     Files(Vec<PathBuf>),
     Here(Vec<Vec<u8>>),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawSignedBy {
-    key_type: KeyType,
-    #[serde(default, deserialize_with = "present")]
-    key_path: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    key_paths: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "present")]
-    key_data: Option<Data>,
-    #[serde(default, deserialize_with = "present", rename = "signedIdentity")]
-    _identity: Option<Identity>,
-}
-
-#[derive(Deserialize)]
-enum KeyType {
-    #[serde(
-        rename = "GPGKeys",
-        alias = "signedByGPGKeys",
-        alias = "X509Certificates",
-        alias = "signedByX509CAs"
-    )]
-    Known,
 }
 
 #[derive(Deserialize)]
@@ -151,19 +119,6 @@ impl TryFrom<String> for Data {
 
     fn try_from(text: String) -> Result<Self, &'static str> {
         decoded(&text).map(Self).ok_or("data of a key or certificate is not base64")
-    }
-}
-
-impl TryFrom<RawSignedBy> for SignedBy {
-    type Error = &'static str;
-
-    fn try_from(raw: RawSignedBy) -> Result<Self, &'static str> {
-        let KeyType::Known = raw.key_type;
-        let kinds = [raw.key_path.is_some(), raw.key_paths.is_some(), raw.key_data.is_some()];
-        match kinds.iter().filter(|is| **is).count() {
-            1 if raw.key_path.as_deref() != Some("") => Ok(Self),
-            _ => Err("signedBy needs exactly one of keyPath, keyPaths, keyData"),
-        }
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 use olm_api::keys::name::CATALOG_CONFIGS_LABEL as LABEL;
 use olm_core::error::{Chain, MAX_RETRY_AFTER, quote};
 
-use crate::attachments::AttachmentsError;
 use crate::manifest::ManifestError;
 use crate::policy::PolicyError;
 use crate::reference::ReferenceError;
@@ -46,20 +45,24 @@ pub enum PullError {
     Timeout(Duration),
 }
 
-/// Why no endpoint served a manifest.
+/// Why no endpoint served a manifest: what the origin says, and before it the mirrors, if there are any,
+/// each with its reference.
 #[derive(Debug, thiserror::Error)]
-pub enum SourceError {
-    /// The only endpoint failed.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-    /// All mirrors and the origin failed, each with its reference.
-    #[error("(Mirrors also failed: {mirrors}): {1}", mirrors = listed(.0))]
-    All(Vec<(String, EndpointError)>, String, #[source] EndpointError),
+#[error("{}", listed(.mirrors, .at))]
+pub struct SourceError {
+    pub mirrors: Vec<(String, EndpointError)>,
+    /// The reference at the origin.
+    pub at: String,
+    #[source]
+    pub origin: EndpointError,
 }
 
-fn listed(mirrors: &[(String, EndpointError)]) -> String {
+fn listed(mirrors: &[(String, EndpointError)], origin: &str) -> String {
+    if mirrors.is_empty() {
+        return String::new();
+    }
     let mirrors = mirrors.iter().map(|(at, error)| format!("[{at}: {}]", Chain(error)));
-    mirrors.collect::<Vec<_>>().join("\n")
+    format!("(Mirrors also failed: {}): {origin}", mirrors.collect::<Vec<_>>().join("\n"))
 }
 
 /// Why an endpoint did not serve a manifest.
@@ -90,8 +93,6 @@ pub enum CopyError {
     /// The manifest for the platform, a blob or the signatures cannot be fetched.
     #[error("reading {0}")]
     Request(String, #[source] RequestError),
-    #[error(transparent)]
-    Attachments(#[from] AttachmentsError),
     #[error("writing a temporary file")]
     Spool(#[source] io::Error),
 }
@@ -159,19 +160,16 @@ impl PullError {
     /// Returns why no endpoint served the manifest: what the origin says, unless it is blocked and a
     /// mirror is not. Of several mirrors the last counts that may have it, and otherwise the last.
     pub fn endpoint(&self) -> Option<&EndpointError> {
-        match self {
-            Self::Resolve(source) | Self::Copy(CopyError::Source(_, source)) => match source {
-                SourceError::Endpoint(endpoint) => Some(endpoint),
-                SourceError::All(mirrors, _, origin) => {
-                    let is_blocked = |it: &&EndpointError| matches!(it, EndpointError::Blocked(_));
-                    let is_absent = |it: &&EndpointError| matches!(it, EndpointError::Manifest(.., source) if source.is_not_found());
-                    let mirrors =
-                        || mirrors.iter().rev().map(|(_, it)| it).filter(|it| !is_blocked(it));
-                    let mirror = mirrors().find(|it| !is_absent(it)).or_else(|| mirrors().next());
-                    mirror.filter(|_| is_blocked(&origin)).or(Some(origin))
-                }
-            },
-            _ => None,
+        let (Self::Resolve(source) | Self::Copy(CopyError::Source(_, source))) = self else {
+            return None;
+        };
+        let is_blocked = |it: &EndpointError| matches!(it, EndpointError::Blocked(_));
+        if !is_blocked(&source.origin) {
+            return Some(&source.origin);
         }
+        let is_absent = |it: &&EndpointError| matches!(it, EndpointError::Manifest(.., source) if source.is_not_found());
+        let mirrors = || source.mirrors.iter().rev().map(|(_, it)| it).filter(|it| !is_blocked(it));
+        let mirror = mirrors().find(|it| !is_absent(it)).or_else(|| mirrors().next());
+        mirror.or(Some(&source.origin))
     }
 }

@@ -288,11 +288,8 @@ impl Puller {
             }
         }
         #[expect(clippy::expect_used, reason = "the place a reference names is always tried")]
-        let (origin, source) = failed.pop().expect("the origin was tried");
-        if failed.is_empty() {
-            return Ok(Err(source.into()));
-        }
-        Ok(Err(SourceError::All(failed, origin, source)))
+        let (at, origin) = failed.pop().expect("the origin was tried");
+        Ok(Err(SourceError { mirrors: failed, at, origin }))
     }
 
     async fn ask(&self, endpoint: Endpoint) -> Result<Found, EndpointError> {

@@ -7,7 +7,7 @@ use super::{CopyError, PullConfig};
 use crate::attachments::Attachments;
 use crate::digest::Digest;
 use crate::manifest;
-use crate::policy::{Demand, Signatures};
+use crate::policy::Demand;
 use crate::reference::ImageRef;
 use crate::registry::{RawManifest, Session};
 use crate::sigstore::{Attachment, SIGNATURE_MEDIA_TYPE};
@@ -21,18 +21,11 @@ pub(super) async fn check(
     image: &RawManifest,
 ) -> Result<(), CopyError> {
     let registries = config.policy.registries();
-    let found = if Attachments::load(&registries)?.are_used(place) {
-        let tag = tag(&Digest::sha256(&image.bytes));
-        Signatures::Found(fetch(session, &tag).await?)
-    } else {
-        Signatures::NotLooked { place: place.name(), registries }
-    };
-    Ok(demand.check(&found, &image.bytes)?)
-}
-
-/// Returns the tag of the signatures of a manifest.
-fn tag(manifest: &Digest) -> String {
-    format!("{}-{}.sig", manifest.algorithm().name(), manifest.hex())
+    if !Attachments::load(&registries)?.are_used(place) {
+        return Err(demand.not_looked_for(&place.name(), &registries).into());
+    }
+    let tag = format!("sha256-{}.sig", Digest::sha256(&image.bytes).hex());
+    Ok(demand.check(&fetch(session, &tag).await?, &image.bytes)?)
 }
 
 async fn fetch(session: &Session, tag: &str) -> Result<Vec<Attachment>, CopyError> {

@@ -170,15 +170,13 @@ fn registry(index: usize, mut table: Table) -> Result<Registry, String> {
         let of = quote(&prefix);
         return Err(format!("pull-from-mirror is for mirrors, not for registry {of} itself"));
     }
-    let mirror_by_digest_only = table.mirror_by_digest_only;
     let mirrors = mirrors.into_iter().enumerate();
-    let mirrors = mirrors.map(|at| mirror(at, &prefix, mirror_by_digest_only));
+    let mirrors = mirrors.map(|at| mirror(at, &prefix, table.mirror_by_digest_only));
     Ok(Registry {
         mirrors: mirrors.collect::<Result<_, _>>()?,
         location,
         blocked: table.blocked,
         insecure: table.insecure,
-        mirror_by_digest_only,
         prefix,
         ..Registry::default()
     })
@@ -202,6 +200,7 @@ fn mirror(
         ));
     }
     let pull = match table.pull_from_mirror.as_str() {
+        "" if by_digest_only => PullFromMirror::DigestOnly,
         "" | "all" => PullFromMirror::All,
         "digest-only" => PullFromMirror::DigestOnly,
         "tag-only" => PullFromMirror::TagOnly,

@@ -99,7 +99,6 @@ struct Registry {
     location: String,
     blocked: bool,
     insecure: bool,
-    mirror_by_digest_only: bool,
     mirrors: Vec<Mirror>,
 }
 
@@ -166,7 +165,7 @@ impl Registries {
         };
         let mut endpoints = Vec::new();
         for mirror in &registry.mirrors {
-            if registry.uses(mirror, image) {
+            if mirror.serves(image) {
                 let image = registry.rewrite(image, &mirror.location, matched)?;
                 endpoints.push(Endpoint {
                     blocked: self.blocks(&image),
@@ -221,20 +220,20 @@ impl Registries {
     }
 }
 
+impl Mirror {
+    fn serves(&self, image: &ImageRef) -> bool {
+        match self.pull {
+            PullFromMirror::All => true,
+            PullFromMirror::DigestOnly => image.digest().is_some(),
+            PullFromMirror::TagOnly => image.digest().is_none(),
+        }
+    }
+}
+
 impl Registry {
     /// The location its settings are about; several prefixes may have one location.
     fn place(&self) -> &str {
         if self.location.is_empty() { &self.prefix } else { &self.location }
-    }
-
-    fn uses(&self, mirror: &Mirror, image: &ImageRef) -> bool {
-        let by_digest = image.digest().is_some();
-        let allowed = match mirror.pull {
-            PullFromMirror::All => true,
-            PullFromMirror::DigestOnly => by_digest,
-            PullFromMirror::TagOnly => !by_digest,
-        };
-        allowed && (by_digest || !self.mirror_by_digest_only)
     }
 
     /// Replaces the first `matched` bytes of a reference by `location`. Where neither names a

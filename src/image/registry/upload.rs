@@ -2,16 +2,14 @@
 //!
 //! Source: OCI distribution specification 1.1, "Push".
 
-use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder, Response, Url};
 
 use super::Session;
 use super::error::RequestError;
 use super::redirect::{self, Redirects, is_same_host};
-use super::request::{body, transport, url};
+use super::request::{transport, url};
 use crate::digest::Digest;
-use crate::limits::MAX_MANIFEST_BYTES;
-use crate::manifest;
 
 impl Session {
     /// Uploads a blob, unless the registry has it.
@@ -53,10 +51,8 @@ impl Session {
 
     /// Returns the digest that a tag names, if there is one.
     pub(crate) async fn tagged(&self, tag: &str) -> Result<Option<Digest>, RequestError> {
-        let manifest = self.within(&format!("manifests/{tag}"))?;
-        let accept = |request: RequestBuilder| request.header(ACCEPT, manifest::ACCEPT.join(", "));
-        match self.call(Method::GET, &manifest, accept).await {
-            Ok(found) => Ok(Some(Digest::sha256(&body(found, MAX_MANIFEST_BYTES).await?))),
+        match self.manifest(tag, None).await {
+            Ok(found) => Ok(Some(found.digest)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -86,8 +82,7 @@ impl Session {
         let name = match method {
             Method::HEAD => "Head",
             Method::POST => "Post",
-            Method::PUT => "Put",
-            _ => "Get",
+            _ => "Put",
         };
         let response = request.send().await.map_err(|error| transport(name, at, &error))?;
         let status = response.status();

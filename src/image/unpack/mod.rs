@@ -7,14 +7,14 @@
 //!
 //! Source: catalogs.md 5.7, 5.8.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek as _};
+use std::io::{Read, Seek as _};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use crate::archive::{ArchiveError, Entries, Entry, Kind};
+pub use crate::archive::Refusal;
+use crate::archive::{Entries, Entry, Kind};
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::files::{Files, Span, Spool};
 use crate::layer::{LayerError, LayerReader};
@@ -56,35 +56,12 @@ impl UnpackError {
         let (Self::At(_, refusal) | Self::Kept(refusal)) = self;
         match refusal {
             Refusal::TooLarge(_) => true,
-            Refusal::Archive(ArchiveError::Read(error)) => {
+            Refusal::Read(error) => {
                 let limit = error.get_ref().and_then(|cause| cause.downcast_ref::<LayerError>());
                 matches!(limit, Some(LayerError::TooLarge(_)))
             }
-            Refusal::Refused(_) | Refusal::Archive(_) => false,
+            Refusal::Refused(_) => false,
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    #[error("{0}")]
-    TooLarge(String),
-    /// It holds what is not read.
-    #[error("{0}")]
-    Refused(Cow<'static, str>),
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-}
-
-impl Refusal {
-    fn of(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::Refused(text.into())
-    }
-}
-
-impl From<io::Error> for Refusal {
-    fn from(err: io::Error) -> Self {
-        Self::Archive(ArchiveError::Read(err))
     }
 }
 

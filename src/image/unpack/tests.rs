@@ -1,6 +1,6 @@
 //! Hostile archives, each written by hand here.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 
 use olm_core::error::Chain;
 use proptest::prelude::*;

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use olm_core::catalog::lint::Severity;
 use olm_core::catalog::{read, schema};
 use olm_image::auth_file::AuthFiles;
-use olm_image::built::{BuiltImage, ImageBuilder, IndexBuilder};
+use olm_image::built::{BuiltImage, BuiltIndex, ImageBuilder};
 use olm_image::catalog::CONFIGS_LABEL;
 use olm_image::layout::Layout;
 use olm_image::push::{PushOptions, push};
@@ -127,7 +127,7 @@ pub(crate) async fn run(args: BuildArgs, out: &mut dyn Write) -> Ended {
     let tag = args.tag.clone().or(said);
     let place = match (&args.oci, &args.dockerfile) {
         (Some(folder), _) => {
-            let index = IndexBuilder::default().image(image.clone()).build();
+            let index = BuiltIndex::new(vec![image.clone()], &BTreeMap::new());
             let name = tag.as_ref().map_or_else(|| "latest".to_owned(), ImageRef::version);
             Layout::create(folder)?.add(&index, &name)?;
             folder.display().to_string()

@@ -177,26 +177,3 @@ async fn a_registry_token_is_sent_as_it_is_and_once() {
     scene.text().await;
     assert_eq!(*asked.lock().unwrap(), ["/v2/", "/v2/r/manifests/t"]);
 }
-
-// catalogs.md O8
-#[tokio::test]
-async fn credentials_do_not_follow_a_redirect_to_another_host() {
-    let built = image();
-    let store = built.clone();
-    let storage = serve(move |request| match request.header("authorization") {
-        None => honest(&store, request),
-        Some(_) => answer(500, "leaked"),
-    });
-    let registry = serve(move |request| {
-        if request.header("authorization").is_none() {
-            return answer(401, "").with("WWW-Authenticate", "Basic realm=\"x\"");
-        }
-        if request.path.contains("/blobs/") {
-            return answer(307, "").with("Location", format!("http://{storage}{}", request.path));
-        }
-        honest(&built, request)
-    });
-    let scene = scene(&registry);
-    scene.credential(user("p"));
-    assert_eq!(scene.pull().await.unwrap(), b"content");
-}

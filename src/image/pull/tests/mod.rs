@@ -10,7 +10,7 @@ use rstest::rstest;
 
 use super::*;
 use crate::auth::{Credential, Credentials, SecretString};
-use crate::built::{BuiltImage, Compression, ImageBuilder, IndexBuilder, tar_of};
+use crate::built::{BuiltImage, BuiltIndex, Compression, ImageBuilder, tar_of};
 
 mod credentials;
 mod redirects;
@@ -275,7 +275,7 @@ async fn of_several_platforms_one_that_the_registry_has_is_taken(
     let other = ImageBuilder::new().platform(Platform::linux("vax")).layer(layer).unwrap();
     let other = other.build().unwrap();
     let missing = format!("reading manifest {}", own.digest());
-    let index = IndexBuilder::default().image(own).image(other.clone()).build();
+    let index = BuiltIndex::new(vec![own, other.clone()], &BTreeMap::new());
     let registry = serve(move |request| match request.path.as_str() {
         "/v2/r/manifests/t" => answer(200, index.manifest.clone()),
         path if is_there || path == "/v2/" => delivered(&other, path),

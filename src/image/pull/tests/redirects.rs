@@ -40,12 +40,14 @@ async fn requests_for_things_without_a_digest_go_to_no_other_host(
     assert_eq!(*asked.lock().unwrap(), [""; 0]);
 }
 
-// catalogs.md 8.3, O8: registry.k8s.io sends everybody to another host
+// catalogs.md 8.3, O8: registry.k8s.io sends everybody to another host, which gets no credential
 #[rstest]
-#[case::as_asked(|_: &mut Vec<u8>| {}, None)]
-#[case::another(|body: &mut Vec<u8>| body.push(b' '), Some("content has digest"))]
+#[case::blob("/blobs/", |_: &mut Vec<u8>| {}, None)]
+#[case::manifest("/manifests/", |_: &mut Vec<u8>| {}, None)]
+#[case::another("/manifests/", |body: &mut Vec<u8>| body.push(b' '), Some("content has digest"))]
 #[tokio::test]
-async fn a_manifest_by_digest_may_be_on_another_host(
+async fn what_has_a_digest_may_be_on_another_host(
+    #[case] of: &'static str,
     #[case] change: fn(&mut Vec<u8>),
     #[case] want: Option<&str>,
 ) {
@@ -64,7 +66,7 @@ async fn a_manifest_by_digest_may_be_on_another_host(
     let registry = serve(move |request| match request.header("authorization") {
         _ if request.path.starts_with("/token") => answer(200, r#"{"token":"t"}"#),
         None => challenge(&request.headers["host"]),
-        Some(_) if request.path.contains("/manifests/") => {
+        Some(_) if request.path.contains(of) => {
             to(307, format!("http://{elsewhere}{}", request.path))
         }
         Some(_) => honest(&built, request),
