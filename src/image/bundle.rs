@@ -174,7 +174,7 @@ impl BundleCache {
 }
 
 fn file_name(digest: &Digest) -> String {
-    format!("{}-{}", digest.algorithm().name(), digest.hex())
+    digest.to_string().replace(':', "-")
 }
 
 /// First line of a cached file; the contents follow it in the same order.

@@ -18,7 +18,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Returns the name as written before the colon.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
             Self::Sha512 => "sha512",

@@ -63,14 +63,6 @@ pub struct Configuration {
 pub struct DeploymentConfig(Map<String, Value>);
 
 impl DeploymentConfig {
-    /// Checks a value and returns it with the paths of the fields that were left out.
-    pub fn from_value(value: &Value) -> Result<(Self, Vec<String>), ConfigError> {
-        let mut findings = Findings::default();
-        let config = findings.deployment_config(value);
-        let dropped = findings.finish()?;
-        Ok((Self(config), dropped))
-    }
-
     /// Returns the list under a key; an absent one is empty.
     pub(crate) fn list(&self, key: &str) -> &[Value] {
         let list = self.0.get(key).and_then(Value::as_array);

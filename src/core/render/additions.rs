@@ -76,7 +76,7 @@ impl ProxyVariables {
     pub fn of_status(status: &Value) -> Self {
         let values = ["httpProxy", "httpsProxy", "noProxy"];
         let values = values.map(|key| status[key].as_str().map(str::to_owned));
-        PROXY_NAMES.into_iter().zip(values).collect()
+        Self::given(PROXY_NAMES.into_iter().zip(values))
     }
 
     /// Returns those of an environment, but for a proxy whose URL holds credentials.
@@ -87,20 +87,17 @@ impl ProxyVariables {
             let value = given(name).or_else(|| given(&name.to_lowercase()));
             (name, value.filter(|value| !value.contains('@')))
         };
-        PROXY_NAMES.into_iter().map(read).collect()
+        Self::given(PROXY_NAMES.into_iter().map(read))
     }
 
     /// Returns the variables of several; of one name the last.
     pub fn joined<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         Self(all.into_iter().flat_map(|one| one.0.clone()).collect())
     }
-}
 
-impl<'a> FromIterator<(&'a str, Option<String>)> for ProxyVariables {
-    fn from_iter<I: IntoIterator<Item = (&'a str, Option<String>)>>(all: I) -> Self {
+    fn given<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> Self {
         let given = all.into_iter().filter_map(|(name, value)| {
-            let value = value.filter(|value| !value.is_empty())?;
-            Some((name.to_owned(), value))
+            Some((name.to_owned(), value.filter(|value| !value.is_empty())?))
         });
         Self(given.collect())
     }
@@ -113,7 +110,7 @@ impl FromStr for ProxyVariables {
     fn from_str(text: &str) -> Result<Self, String> {
         let read = text.split_once('=').filter(|(name, _)| PROXY_NAMES.contains(name));
         match read {
-            Some((name, value)) => Ok(Self::from_iter([(name, Some(value.to_owned()))])),
+            Some((name, value)) => Ok(Self::given([(name, Some(value.to_owned()))])),
             None => Err(format!("expected NAME=VALUE with one of {}", PROXY_NAMES.join(", "))),
         }
     }

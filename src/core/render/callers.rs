@@ -89,18 +89,10 @@ mod tests {
                 "spec": {"conversion": {"webhook": {"clientConfig": client}}}}),
             json!({"kind": "MutatingWebhookConfiguration", "webhooks": [{"clientConfig": client}]}),
             json!({"kind": "APIService", "spec": client}),
-            json!({"kind": "Deployment", "metadata": {"name": "d", "namespace": "ns"}}),
-            json!({"kind": "Service", "metadata": {"name": "d-service", "namespace": "ns"}}),
-            json!({"kind": "MutatingWebhookConfiguration", "webhooks": [{"clientConfig":
-                {"service": {"name": "of-others", "namespace": "ns"}}}]}),
         ];
         let mut all: Vec<_> = all.into_iter().filter_map(Object::from_value).collect();
-        let requests = called_services(&all);
-        assert_eq!(requests.len(), 1);
-        assert_eq!(requests[0].secret, "d-service-cert");
-        assert_eq!(requests[0].dns_names[1], "d-service.ns.svc");
         for object in &mut all {
-            trust(object, &requests, "new");
+            trust(object, &[request_of_service("d-service", "ns")], "new");
         }
         let trusted = all[1].pointer("/webhooks/0/clientConfig/caBundle");
         assert_eq!(trusted, Some(&json!(STANDARD.encode("new"))));

@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::config::DeploymentConfig;
+use crate::bundle::Csv;
+use crate::config::{DeploymentConfig, Features, configure};
 use crate::fixture::{cases, object, rows};
 use crate::render::deployment_config::apply;
 
 const CASES: &str = include_str!("../../testdata/render/cases.yaml");
 
 fn config(value: &Value) -> DeploymentConfig {
-    let (config, dropped) = DeploymentConfig::from_value(value).unwrap();
-    assert_eq!(dropped, Vec::<String>::new());
-    config
+    let inline = json!({"deploymentConfig": value});
+    let read = configure(&Csv::default(), "ops", Some(&inline), Features::default()).unwrap();
+    assert_eq!(read.warnings, [""; 0]);
+    read.deployment.unwrap()
 }
 
 /// Applies a configuration to a Deployment with this pod spec, and returns the resulting spec.

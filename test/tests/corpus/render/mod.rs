@@ -7,8 +7,8 @@ mod known;
 
 use std::fs;
 
-use olm_core::bundle::{Bundle, mode};
-use olm_core::config::DeploymentConfig;
+use olm_core::bundle::{Bundle, Csv, mode};
+use olm_core::config::{Features, configure};
 use olm_core::error::Chain;
 use olm_core::object::Object;
 use olm_core::render::{
@@ -225,9 +225,12 @@ fn upstream_cases_are_equal() {
         let bundle = load(&root.join("bundles").join(text("bundle"))).unwrap();
         let mut options = options(&bundle, text("installNamespace"), text("watchNamespace"));
         if let Some(config) = case.get("deploymentConfig") {
-            let (config, dropped) = DeploymentConfig::from_value(config).unwrap();
-            assert!(dropped.is_empty(), "{name}: {dropped:?}");
-            options.deployment = Some(config);
+            let inline = serde_json::json!({"deploymentConfig": config});
+            let namespace = text("installNamespace");
+            let read = configure(&Csv::default(), namespace, Some(&inline), Features::default());
+            let read = read.unwrap();
+            assert_eq!(read.warnings, [""; 0], "{name}");
+            options.deployment = read.deployment;
         }
         let ours = render(&bundle, &options).unwrap().objects;
         let theirs = fs::read_dir(root.join("expected-manifests").join(&name))
