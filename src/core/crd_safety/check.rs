@@ -93,11 +93,14 @@ pub(super) const KEYWORD_CHECKS: [(Check, Compare); 15] = [
 
 fn default(old: &Value, new: &Value) -> Option<String> {
     let (before, after) = (go_json::to_string(old), go_json::to_string(new));
-    Some(match (old.is_null(), new.is_null()) {
-        (true, _) => format!("default added when there was none previously : {}", quote(&after)),
-        (_, true) => format!("default value removed : {}", quote(&before)),
-        _ => changed("default value changed", &before, &after),
-    })
+    match (old.is_null(), new.is_null()) {
+        (true, true) => None,
+        (true, _) => {
+            Some(format!("default added when there was none previously : {}", quote(&after)))
+        }
+        (_, true) => Some(format!("default value removed : {}", quote(&before))),
+        _ => Some(changed("default value changed", &before, &after)),
+    }
 }
 
 fn enumeration(old: &Value, new: &Value) -> Option<String> {

@@ -389,7 +389,7 @@ fn waivers_name_checks_crds_and_days() {
 #[test]
 fn what_is_not_a_waiver_is_named() {
     for (text, want) in cases::<(&str, &str)>(CASES, "what_is_not_a_waiver_is_named") {
-        let error = Waivers::parse(text).unwrap_err().to_string();
+        let error = Waivers::parse(text).unwrap_err();
         assert!(error.starts_with(want), "{error}");
     }
 }
