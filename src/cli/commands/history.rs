@@ -41,10 +41,15 @@ pub(crate) async fn run(args: HistoryArgs, global: &Global, out: &mut dyn Write)
 
 /// Returns the state of a revision in a word or two.
 pub(crate) fn state(set: &ClusterObjectSet) -> &'static str {
+    stage(set).0
+}
+
+/// Returns the same with the condition that tells since when.
+fn stage(set: &ClusterObjectSet) -> (&'static str, Option<&'static str>) {
     match (set.spec.lifecycle_state, has_succeeded(set)) {
-        (LifecycleState::Archived, _) => "archived",
-        (_, true) => "rolled out",
-        (_, false) => "rolling out",
+        (LifecycleState::Archived, _) => ("archived", Some(types::PROGRESSING)),
+        (_, true) => ("rolled out", Some(types::SUCCEEDED)),
+        (_, false) => ("rolling out", None),
     }
 }
 
@@ -73,12 +78,7 @@ fn rows(revisions: &[ClusterObjectSet]) -> Vec<RevisionRow> {
 
 /// Returns when a revision came into its state.
 fn since(set: &ClusterObjectSet) -> String {
-    let type_ = match (set.spec.lifecycle_state, has_succeeded(set)) {
-        (LifecycleState::Archived, _) => Some(types::PROGRESSING),
-        (_, true) => Some(types::SUCCEEDED),
-        (_, false) => None,
-    };
-    let condition = type_.and_then(|type_| set.condition(type_));
+    let condition = stage(set).1.and_then(|type_| set.condition(type_));
     let time = condition.map(|condition| condition.last_transition_time.0);
     let time = time.or_else(|| set.creation_timestamp().map(|made| made.0));
     cell(time)
@@ -88,7 +88,6 @@ fn table(revisions: &[ClusterObjectSet]) -> Table {
     let mut table =
         Table::new(&["REVISION", "VERSION", "STATE", "SINCE", "BUNDLE", "CATALOG", "BY", "NOTE"]);
     for row in rows(revisions) {
-        let note = row.note;
         let digest = row.digest.map(|digest| digest.chars().take(DIGEST).collect::<String>());
         table.row(vec![
             row.revision.to_string(),
@@ -98,7 +97,7 @@ fn table(revisions: &[ClusterObjectSet]) -> Table {
             cell(digest),
             cell(row.catalog),
             cell(row.by),
-            cell(note),
+            cell(row.note),
         ]);
     }
     table

@@ -48,19 +48,19 @@ pub(crate) async fn run(args: ImagesArgs, global: &Global, out: &mut dyn Write) 
     if args.check {
         found = check(&args, global, images.keys()).await?;
     }
+    let listed = document(&images, &found);
     match args.output {
-        format @ (Format::Json | Format::Yaml) => document(&images, &found).write(format, out)?,
+        format @ (Format::Json | Format::Yaml) => listed.write(format, out)?,
         Format::Name => {
             for image in images.keys() {
                 writeln!(out, "{image}")?;
             }
         }
         Format::Imageset => output::write_yaml(out, &image_set(&images))?,
-        _ if args.check => write_found(&found, out)?,
-        _ => table(&images).write(out)?,
+        _ if args.check => listed.write_found(out)?,
+        _ => listed.table().write(out)?,
     }
-    let is_missing = found.values().any(|found| matches!(found, Ok(Err(_))));
-    Ok(Outcome::of(is_missing, found.values().any(Result::is_err)))
+    Ok(Outcome::of(listed.missing().next().is_some(), !listed.unknown.is_empty()))
 }
 
 /// Images, each with the bundles that take it.
@@ -150,46 +150,45 @@ async fn mirrors(client: &Client) -> Option<String> {
     (!lists.is_empty()).then(|| configuration(&lists))
 }
 
-fn is_tag(image: &str) -> bool {
-    !matches!(pinned(image), Ok(Pinned::Digest))
-}
-
-fn table(images: &Images) -> Table {
-    let mut table = Table::new(&["IMAGE", "BY", "BUNDLES"]);
-    for (image, bundles) in images {
-        let by = if is_tag(image) { "tag" } else { "digest" };
-        let bundles: Vec<&str> = bundles.iter().map(String::as_str).collect();
-        table.row(vec![image.clone(), by.to_owned(), bundles.join(",")]);
-    }
-    table
-}
-
-fn write_found(found: &BTreeMap<String, Found>, out: &mut dyn Write) -> anyhow::Result<()> {
-    let count = |is: fn(&Found) -> bool| found.values().filter(|one| is(one)).count();
-    let (there, not) =
-        (count(|one| matches!(one, Ok(Ok(())))), count(|one| matches!(one, Ok(Err(_)))));
-    let unknown = match count(Result::is_err) {
-        0 => String::new(),
-        count => format!(", {count} not known"),
-    };
-    let images = counted(found.len(), "image");
-    writeln!(out, "{images} from here: {there} found, {not} not{unknown}")?;
-    let mut table = Table::default();
-    for (image, found) in found {
-        match found {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) | Err(why) => table.row(vec![image.clone(), why.clone()]),
-        }
-    }
-    Ok(table.write(out)?)
-}
-
 /// Which images bundles take: `kubectl olm bundle images`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listed<'a> {
     images: Vec<Row<'a>>,
     /// Images of which `--check` could not find out whether they are there.
     unknown: Vec<Unknown>,
+}
+
+impl<'a> Listed<'a> {
+    /// Returns the images that are not there, each with why.
+    fn missing(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.images.iter().filter_map(|row| Some((row.image, row.asked.as_ref()?.why?.as_str())))
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(&["IMAGE", "BY", "BUNDLES"]);
+        for Row { image, by_tag, bundles, .. } in &self.images {
+            let by = if *by_tag { "tag" } else { "digest" };
+            let bundles: Vec<&str> = bundles.iter().map(String::as_str).collect();
+            table.row(vec![(*image).to_owned(), by.to_owned(), bundles.join(",")]);
+        }
+        table
+    }
+
+    fn write_found(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (missing, unknown) = (self.missing().count(), self.unknown.len());
+        let there = self.images.len() - missing - unknown;
+        let not_known = if unknown == 0 { String::new() } else { format!(", {unknown} not known") };
+        let images = counted(self.images.len(), "image");
+        writeln!(out, "{images} from here: {there} found, {missing} not{not_known}")?;
+        let unknown = self.unknown.iter().map(|it| (it.what.as_str(), it.why.as_str()));
+        let mut rest: Vec<_> = self.missing().chain(unknown).collect();
+        rest.sort_unstable();
+        let mut table = Table::default();
+        for (image, why) in rest {
+            table.row(vec![image.to_owned(), why.to_owned()]);
+        }
+        Ok(table.write(out)?)
+    }
 }
 
 /// An image.
@@ -224,7 +223,7 @@ fn document<'a>(images: &'a Images, found: &'a BTreeMap<String, Found>) -> Liste
         let found = found.get(image).and_then(|found| found.as_ref().ok());
         Row {
             image,
-            by_tag: is_tag(image),
+            by_tag: !matches!(pinned(image), Ok(Pinned::Digest)),
             bundles,
             asked: found.map(|found| Asked { found: found.is_ok(), why: found.as_ref().err() }),
         }

@@ -56,9 +56,6 @@ pub(crate) struct Found {
     near: Vec<String>,
     /// Catalogs that could not be read.
     unknown: Vec<Unknown>,
-    /// Their names, with why.
-    #[serde(skip)]
-    unread: Vec<(String, String)>,
 }
 
 /// Prints the packages that match.
@@ -95,10 +92,10 @@ pub(crate) async fn run(args: SearchArgs, global: &Global, out: &mut dyn Write) 
         }
         _ => {}
     }
-    for (catalog, why) in &found.unread {
-        notice(&format!("warning: catalog {catalog} could not be read: {why}"));
+    for Unknown { what, why, .. } in &found.unknown {
+        notice(&format!("warning: {what} could not be read: {why}"));
     }
-    Ok(match (found.packages.is_empty(), found.unread.is_empty()) {
+    Ok(match (found.packages.is_empty(), found.unknown.is_empty()) {
         (false, _) => Outcome::Done,
         (true, true) => {
             for line in found.nothing(args.catalog.is_some()) {
@@ -118,10 +115,13 @@ pub(crate) async fn find(
     every: bool,
     wanted: &Selector,
 ) -> anyhow::Result<Found> {
-    let (mut blobs, mut unread) = offers.heads().await?;
+    let (mut blobs, unread) = offers.heads().await?;
     let selected = offers.selected(wanted).await?;
     blobs.retain(|(catalog, _)| selected.contains_key(catalog));
-    unread.retain(|(catalog, _)| selected.contains_key(catalog));
+    let unread = unread.into_iter().filter(|(catalog, _)| selected.contains_key(catalog));
+    let unknown =
+        unread.map(|(catalog, why)| Unknown::new(format!("packages of catalog {catalog}"), why));
+    let unknown = unknown.collect();
     let all_read = match offers {
         Offers::Cluster(cluster) => cluster.is_keeping(),
         Offers::Named(_) => true,
@@ -147,16 +147,13 @@ pub(crate) async fn find(
     let mut packages: Vec<_> = found.into_iter().map(|(_, package)| package).collect();
     // From whole catalogs it costs no requests.
     complete(offers, &mut packages, every || all_read).await?;
-    let unknown = unread
-        .iter()
-        .map(|(catalog, why)| Unknown::new(format!("packages of catalog {catalog}"), why));
     let mut meant = Vec::new();
     if packages.is_empty() {
         let names = terms.iter().flat_map(|term| near(term, &blobs));
         meant.extend(names.map(|(name, _)| quote(name)).take(MOST_NEAR));
     }
     let catalogs = selected.into_keys().collect();
-    Ok(Found { packages, catalogs, near: meant, unknown: unknown.collect(), unread })
+    Ok(Found { packages, catalogs, near: meant, unknown })
 }
 
 impl Package {
@@ -351,8 +348,7 @@ mod tests {
         type Case = (Vec<String>, Vec<String>, bool, Vec<String>);
         for (name, case) in cases::<Case>("nothing_found_has_a_reason") {
             let (catalogs, near, is_selected, want) = case;
-            let (packages, unknown, unread) = Default::default();
-            let found = Found { packages, catalogs, near, unknown, unread };
+            let found = Found { packages: Vec::new(), catalogs, near, unknown: Vec::new() };
             assert_eq!(found.nothing(is_selected), want, "{name}");
         }
     }

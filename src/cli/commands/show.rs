@@ -125,32 +125,29 @@ pub(crate) async fn run(args: ShowArgs, global: &Global, out: &mut dyn Write) ->
     // What the catalogs know is shown all the same.
     let refused = place.as_ref().err().filter(|_| is_narrowed);
     let refused = refused.map(|cause| Failure::of(cause).outcome);
-    let (level, outcome) = refused.map_or(("note", Outcome::Done), |outcome| ("error", outcome));
-    let files = match (&known, args.no_pull) {
-        (Some(known), true) => {
-            if let Err(cause) = &place {
-                tell(level, cause);
-            }
-            write_known(&args, known, None, out)?;
-            return Ok(outcome);
-        }
-        (None, true) => return usage(NO_PACKAGE),
-        (_, false) => match place {
-            Ok(place) => load_files(&place).await,
-            Err(cause) => Err(cause),
-        },
+    let files = match place {
+        Ok(_) if args.no_pull => Ok(None),
+        Ok(place) => load_files(&place).await.map(Some),
+        Err(cause) => Err(cause),
     };
     let files = match (files, &known) {
-        (Ok(files), _) => files,
+        (Ok(Some(files)), _) => files,
+        (Ok(None), None) => return usage(NO_PACKAGE),
         (Err(cause), None) => return Err(cause),
         (Err(cause), Some(_)) if args.schema => {
             tell("error: configuration not known", &cause);
             return Ok(refused.unwrap_or(Outcome::Unknown));
         }
-        (Err(cause), Some(known)) => {
-            tell(&format!("{level}: configuration not shown"), &cause);
-            write_known(&args, known, Some(&one_line(&cause)), out)?;
-            return Ok(outcome);
+        (told, Some(known)) => {
+            let cause = told.err();
+            if let Some(cause) = &cause {
+                let level = if refused.is_some() { "error" } else { "note" };
+                let what = if args.no_pull { "" } else { ": configuration not shown" };
+                tell(&format!("{level}{what}"), cause);
+            }
+            let unpulled = cause.filter(|_| !args.no_pull).map(|cause| one_line(&cause));
+            write_known(&args, known, unpulled, out)?;
+            return Ok(refused.unwrap_or(Outcome::Done));
         }
     };
     let bundle = Bundle::from_files(&files)?;
@@ -199,19 +196,15 @@ fn tell(what: &str, cause: &anyhow::Error) {
 fn write_known(
     args: &ShowArgs,
     (catalog, summary): &(String, Summary),
-    unpulled: Option<&str>,
+    unpulled: Option<String>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let unknown = unpulled.map(|why| Unknown::new("configuration", why));
-    match args.output {
-        Format::Table => sheet(args, catalog, summary).write(out)?,
-        format => {
-            let mut document = document(catalog, summary.clone());
-            document.unknown.extend(unknown);
-            document.write(format, out)?;
-        }
+    if args.output == Format::Table {
+        return Ok(sheet(args, catalog, summary).write(out)?);
     }
-    Ok(())
+    let mut document = document(catalog, summary.clone());
+    document.unknown.extend(unpulled.map(|why| Unknown::new("configuration", why)));
+    document.write(args.output, out)
 }
 
 fn sheet(args: &ShowArgs, catalog: &str, summary: &Summary) -> KeyValues {

@@ -5,9 +5,7 @@
 use kube::ResourceExt;
 use olm_cluster::join_bounded;
 use olm_core::error::first_of;
-use olm_core::revision::{
-    Readiness, RevisionOwner, controller, evaluate, is_applied, owner_name, phase_of,
-};
+use olm_core::revision::{Readiness, RevisionOwner, controller, evaluate, is_applied, phase_of};
 
 use crate::commands::prelude::*;
 use crate::document::{Leaf, Tree, TreeRevision};
@@ -130,17 +128,10 @@ async fn drift(
     (set, own): (&ClusterObjectSet, &BTreeSet<String>),
     (object, live): (&Object, &Object),
 ) -> String {
-    let uid = set.uid().unwrap_or_default();
-    if controller(live).is_none_or(|owner| owner.uid != uid) {
+    let owner = RevisionOwner::of(set, &[]);
+    if controller(live).is_none_or(|controller| controller.uid != owner.uid) {
         return foreign(live, own);
     }
-    let owner = RevisionOwner {
-        name: set.name_any(),
-        uid,
-        revision: set.spec.revision,
-        owner_name: owner_name(set).map(str::to_owned),
-        archived: Vec::new(),
-    };
     if is_applied(object, &owner, live) {
         return String::new();
     }

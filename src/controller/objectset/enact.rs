@@ -240,7 +240,7 @@ impl Attempt<'_> {
         let (siblings, archived) = ctx.siblings(set).await?;
         let first = siblings.is_empty() && archived.is_empty() && !has_succeeded(set);
         let claim = Claim {
-            owner: owner(set, &archived),
+            owner: RevisionOwner::of(set, &archived),
             siblings: owners(&siblings, extension),
             strangers: known_strangers(&ctx.revisions, set),
             adoption: extension
@@ -440,16 +440,6 @@ fn hindrance(
     let text = lines.join("\n");
     (!text.is_empty())
         .then(|| if gives_way { object_set::stalled(&text) } else { object_set::hindered(&text) })
-}
-
-fn owner(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> RevisionOwner {
-    RevisionOwner {
-        name: set.name_any(),
-        uid: set.uid().unwrap_or_default(),
-        revision: set.spec.revision,
-        owner_name: owner_name(set).map(str::to_owned),
-        archived: archived.iter().filter_map(ResourceExt::uid).collect(),
-    }
 }
 
 /// The owners whose objects this revision may take: its siblings, and its extension itself, which

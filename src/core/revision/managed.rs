@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use olm_api::API_VERSION;
 use olm_api::keys::{annotation, label, manager};
+use olm_api::{API_VERSION, ClusterObjectSet};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -11,6 +11,7 @@ use crate::object::{Object, is_set, map_in};
 
 use super::adopt::{RevisionOwner, controller, has_owner};
 use super::hex;
+use super::owner::owner_name;
 use crate::go_json;
 
 /// Metadata that the content of a revision must not have, because the API server or we own it.
@@ -19,6 +20,19 @@ const FORBIDDEN: [&str; 6] =
 
 /// The kind of revisions.
 const REVISION: &str = "ClusterObjectSet";
+
+impl RevisionOwner {
+    /// Returns a revision as the owner of its objects, beside these archived ones of its extension.
+    pub fn of(set: &ClusterObjectSet, archived: &[ClusterObjectSet]) -> Self {
+        Self {
+            name: set.metadata.name.clone().unwrap_or_default(),
+            uid: set.metadata.uid.clone().unwrap_or_default(),
+            revision: set.spec.revision,
+            owner_name: owner_name(set).map(str::to_owned),
+            archived: archived.iter().filter_map(|set| set.metadata.uid.clone()).collect(),
+        }
+    }
+}
 
 /// Returns the metadata fields of `object` that content must not have. Empty ones say nothing.
 ///

@@ -17,9 +17,11 @@ pub(super) async fn delete(
     decision: Option<&str>,
     params: DeleteParams,
 ) -> anyhow::Result<()> {
-    let Some(decision) = decision else { return plainly(client, extension, params).await };
+    let Some(decision) = decision else {
+        return as_decided(client, extension.clone(), None, params).await;
+    };
     let deleted = match changes::merge(client, extension, annotated(&json!(decision))).await {
-        Ok(decided) => as_decided(client, decided, decision, params).await,
+        Ok(decided) => as_decided(client, decided, Some(decision), params).await,
         // The decision may be written although the answer says otherwise, or is lost.
         Err(error) if error.is::<kube::Error>() => Err(error),
         Err(error) => return Err(error),
@@ -37,36 +39,27 @@ pub(super) async fn delete(
     deleted
 }
 
-async fn plainly(
-    client: &Client,
-    extension: &ClusterExtension,
-    mut params: DeleteParams,
-) -> anyhow::Result<()> {
-    let (name, uid) = (extension.name_any(), extension.uid());
-    params.preconditions = Some(Preconditions { uid, resource_version: None });
-    let deleted = Api::<ClusterExtension>::all(client.clone()).delete(&name, &params).await;
-    deleted.with_context(|| failing(&name))?;
-    Ok(())
-}
-
-/// Deletes an extension as long as the decision stands on it.
+/// Deletes an extension, as long as a decision that was written stands on it.
 async fn as_decided(
     client: &Client,
     mut seen: ClusterExtension,
-    decision: &str,
+    decision: Option<&str>,
     mut params: DeleteParams,
 ) -> anyhow::Result<()> {
     let api = Api::<ClusterExtension>::all(client.clone());
     let (name, uid) = (seen.name_any(), seen.uid());
     for _ in 0..ATTEMPTS {
-        let resource_version = seen.resource_version();
+        let resource_version = decision.and(seen.resource_version());
         params.preconditions = Some(Preconditions { uid: uid.clone(), resource_version });
         match api.delete(&name, &params).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
-            deleted => return deleted.map(drop).with_context(|| failing(&name)),
+            deleted => {
+                let deleted = deleted.map(drop);
+                return deleted.with_context(|| format!("deleting ClusterExtension {name}"));
+            }
         }
         let Some(now) = found(&api, &name, uid.as_ref()).await? else { return Ok(()) };
-        if stands(&now).is_none_or(|word| word != decision) {
+        if decision.is_some() && stands(&now) != decision {
             break;
         }
         seen = now;
@@ -109,10 +102,6 @@ fn stands(extension: &ClusterExtension) -> Option<&str> {
 
 fn annotated(value: &Value) -> Value {
     json!({"metadata": {"annotations": {policy::UNINSTALL: value}}})
-}
-
-fn failing(name: &str) -> String {
-    format!("deleting ClusterExtension {name}")
 }
 
 #[cfg(test)]

@@ -92,13 +92,6 @@ impl DeleteArgs {
     }
 }
 
-/// The custom resources of one CRD.
-struct Data {
-    crd: String,
-    /// Their names, and whether there are more; or why that is not known.
-    objects: Result<(Names, bool), String>,
-}
-
 /// Names by namespace, which is empty for cluster-scoped objects.
 type Names = BTreeMap<String, BTreeSet<String>>;
 
@@ -113,15 +106,13 @@ pub(crate) async fn run(args: DeleteArgs, global: &Global, out: &mut dyn Write) 
     let (mut extensions, mut in_the_way) = (Vec::new(), false);
     for name in &going {
         let extension = cluster.extension(name).await?;
-        let data = users_data(&cluster, &extension).await?;
         let rights = rights(&cluster, &extension, &going, args.with_account).await?;
-        show(&extension, &data, out)?;
+        in_the_way |= show(&cluster, &extension, out).await?;
         if args.with_account && !rights.is_empty() {
             let named: Vec<_> = rights.iter().map(Managed::named).collect();
             writeln!(out, "  its account: {}", named.join(", "))?;
         }
         show_dependents(&cluster, &extension, &going, out).await?;
-        in_the_way |= data.iter().any(|data| !data.is_empty());
         extensions.push((extension, rights));
     }
     if in_the_way && args.decision().is_none() && !args.orphan {
@@ -259,13 +250,11 @@ async fn rights(
         }
         anyhow::Ok(found)
     };
-    let found = match found.await {
-        Err(error) if with_account => {
-            return Err(error.context("reading the rights of its account"));
-        }
-        found => found.unwrap_or_default(),
-    };
-    Ok(if with_account { changes::unkept(found) } else { found })
+    match found.await {
+        Ok(found) if with_account => Ok(changes::unkept(found)),
+        Err(error) if with_account => Err(error.context("reading the rights of its account")),
+        found => Ok(found.unwrap_or_default()),
+    }
 }
 
 /// Returns the commands that delete objects, one for each namespace; what lies in none is deleted
@@ -286,14 +275,13 @@ fn commands(objects: &[Managed]) -> Vec<String> {
     words.iter().map(command).collect()
 }
 
-impl Data {
-    fn is_empty(&self) -> bool {
-        self.objects.as_ref().is_ok_and(|(names, more)| names.is_empty() && !more)
-    }
-}
-
-/// Counts, as the caller, what users made of the CRDs of an extension.
-async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::Result<Vec<Data>> {
+/// Shows an extension and, counted as the caller, what users made of its CRDs. Returns whether they made
+/// something, as far as that is known.
+async fn show(
+    cluster: &Cluster,
+    extension: &ClusterExtension,
+    out: &mut dyn Write,
+) -> anyhow::Result<bool> {
     let revisions = cluster.revisions(&extension.name_any()).await?;
     let owners = revisions.iter().filter_map(kube::ResourceExt::uid);
     // Upstream's controller has no revisions in its Helm mode: the extension itself owns all.
@@ -302,12 +290,27 @@ async fn users_data(cluster: &Cluster, extension: &ClusterExtension) -> anyhow::
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let listed = api.list(&ListParams::default()).await;
     let crds = listed.context("listing CustomResourceDefinitions")?.items;
-    let mut data = Vec::new();
+    let bundle = extension.installed().map_or("nothing installed", |it| it.name.as_str());
+    writeln!(out, "{}: {bundle}", extension.name_any())?;
+    let mut is_used = false;
     for crd in crds.iter().filter(|crd| is_controlled(crd.owner_references(), &owners)) {
-        let objects = objects_of(client, crd, &owners).await.map_err(|error| failure(&error));
-        data.push(Data { crd: crd.name_any(), objects });
+        let name = crd.name_any();
+        let found = objects_of(client, crd, &owners).await;
+        is_used |= !matches!(&found, Ok((names, false)) if names.is_empty());
+        match found {
+            Ok((names, false)) if names.is_empty() => writeln!(out, "  {name}: no objects")?,
+            Ok((names, more)) => {
+                let count: usize = names.values().map(BTreeSet::len).sum();
+                let more = if more { "more than " } else { "" };
+                writeln!(out, "  {name}: {more}{}", counted(count, "object"))?;
+                for (namespace, names) in &names {
+                    writeln!(out, "    {}", in_namespace(namespace, names))?;
+                }
+            }
+            Err(error) => writeln!(out, "  {name}: objects not known: {}", failure(&error))?,
+        }
     }
-    Ok(data)
+    Ok(is_used)
 }
 
 async fn objects_of(
@@ -335,26 +338,6 @@ async fn objects_of(
 
 fn is_controlled(references: &[OwnerReference], owners: &BTreeSet<String>) -> bool {
     references.iter().any(|owner| owner.controller == Some(true) && owners.contains(&owner.uid))
-}
-
-fn show(extension: &ClusterExtension, data: &[Data], out: &mut dyn Write) -> anyhow::Result<()> {
-    let bundle = extension.installed().map_or("nothing installed", |it| it.name.as_str());
-    writeln!(out, "{}: {bundle}", extension.name_any())?;
-    for Data { crd, objects } in data {
-        match objects {
-            Ok((names, false)) if names.is_empty() => writeln!(out, "  {crd}: no objects")?,
-            Ok((names, more)) => {
-                let count: usize = names.values().map(BTreeSet::len).sum();
-                let more = if *more { "more than " } else { "" };
-                writeln!(out, "  {crd}: {more}{}", counted(count, "object"))?;
-                for (namespace, names) in names {
-                    writeln!(out, "    {}", in_namespace(namespace, names))?;
-                }
-            }
-            Err(error) => writeln!(out, "  {crd}: objects not known: {error}")?,
-        }
-    }
-    Ok(())
 }
 
 /// The first names in a namespace, and how many there are besides.

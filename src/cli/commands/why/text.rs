@@ -126,18 +126,13 @@ fn bundles(report: &Report<'_>, all: bool) -> anyhow::Result<String> {
         headers.insert(0, "CATALOG");
     }
     let mut table = Table::new(&headers);
-    let mut rest = report.bundles.as_slice();
-    while let Some(first) = rest.first() {
-        let (run, after) = rest.split_at(run(report, rest));
-        rest = after;
+    for run in report.bundles.chunk_by(|one, next| is_alike(report, one, next)) {
         // A row that stands for one bundle would not be shorter.
         let shown = if all || run.len() <= SHORT + 1 { run.len() } else { SHORT };
         let (shown, hidden) = run.split_at(shown);
-        let mut rows: Vec<_> = shown.iter().map(row).collect();
-        rows.extend(row_of_all(hidden));
-        for mut row in rows {
+        for mut row in shown.iter().map(row).chain(row_of_all(hidden)) {
             if several {
-                row.insert(0, first.catalog.to_owned());
+                row.insert(0, run[0].catalog.to_owned());
             }
             table.row(row);
         }
@@ -189,23 +184,20 @@ fn hints(report: &Report<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Returns the number of leading bundles with the same reasons and nothing special.
-fn run(report: &Report<'_>, bundles: &[BundleReport<'_>]) -> usize {
+/// Returns whether two bundles have the same reasons, and nothing special.
+fn is_alike(report: &Report<'_>, one: &BundleReport<'_>, next: &BundleReport<'_>) -> bool {
     let unreachable =
         |finding: &Finding<'_>| matches!(finding, Finding::NotSuccessor { path: None, .. });
-    let fate = |bundle: &BundleReport<'_>| {
-        let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
-        (bundle.catalog.to_owned(), codes(bundle), lost)
-    };
     let stands_out = |bundle: &BundleReport<'_>| {
         let target = report.target.as_ref();
         let wanted = target.is_some_and(|it| it.found.iter().any(|it| is_found(it, bundle)));
         bundle.verdict == BundleVerdict::Selected || wanted || is_installed(bundle)
     };
-    let Some(first) = bundles.first().filter(|first| !stands_out(first)) else { return 1 };
-    let fate_of_first = fate(first);
-    let alike = |bundle: &&BundleReport<'_>| !stands_out(bundle) && fate(bundle) == fate_of_first;
-    bundles.iter().take_while(alike).count()
+    let fate = |bundle: &BundleReport<'_>| {
+        let lost = bundle.reasons.iter().any(|it| unreachable(&it.finding));
+        (bundle.catalog.to_owned(), codes(bundle), lost)
+    };
+    !stands_out(one) && !stands_out(next) && fate(one) == fate(next)
 }
 
 fn is_found(found: &TargetBundle<'_>, bundle: &BundleReport<'_>) -> bool {
