@@ -3,14 +3,17 @@
 use std::fmt::Debug;
 use std::io::IsTerminal as _;
 
+use jiff::SignedDuration;
 use kube::api::PatchParams;
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
-use olm_api::keys::manager;
+use olm_api::CollisionProtection;
+use olm_api::keys::{annotation, manager};
+use olm_cluster::join_bounded;
 use olm_core::annotations::is_paused;
 use olm_core::manager::tool_of;
 use olm_core::plan::differences;
-use olm_core::revision::{put_back, without_refused};
+use olm_core::revision::{Adoption, Claim, Decision, Sibling, decide, put_back, without_refused};
 use olm_core::yaml::to_yaml;
 
 use crate::managed::{self, Managed, failure};
@@ -255,21 +258,11 @@ where
     bail!("{kind} {name} was modified concurrently; rerun the command")
 }
 
-/// Reads how long to wait: seconds, or a number with `s`, `m` or `h`.
+/// Reads how long to wait: seconds, or a time with units.
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.char_indices().find(|(_, it)| !it.is_ascii_digit()) {
-        Some((at, _)) => text.split_at(at),
-        None => (text, "s"),
-    };
-    let factor = match unit {
-        "s" => Some(1),
-        "m" => Some(60),
-        "h" => Some(3600),
-        _ => None,
-    };
-    let number = number.parse::<u64>().ok();
-    let seconds = number.zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
-    seconds.ok_or_else(|| "not a time such as 90s, 10m or 1h".to_owned())
+    let known = text.parse::<u64>().ok();
+    let with_units = || u64::try_from(text.parse::<SignedDuration>().ok()?.as_secs()).ok();
+    known.or_else(with_units).ok_or_else(|| "not a time such as 90s, 10m or 1h".to_owned())
 }
 
 /// Returns which of the field managers of an object puts back what others change, if one does.
@@ -314,6 +307,38 @@ pub(crate) async fn live(client: &Client, object: &Object) -> Result<Option<Obje
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(failure(&error)),
     }
+}
+
+/// Reads what is on the cluster in place of objects of a new revision of an extension. Returns each that is
+/// there, and what the revision may do about it, or why that is not known.
+pub(crate) async fn existing<'a>(
+    client: &Client,
+    extension: &ClusterExtension,
+    revisions: &[ClusterObjectSet],
+    objects: impl Iterator<Item = &'a Object>,
+) -> Vec<(&'a Object, Result<(Object, Decision), String>)> {
+    let claim = Claim {
+        uid: String::new(),
+        revision: revisions.last().map_or(1, |newest| newest.spec.revision + 1),
+        protection: CollisionProtection::Prevent,
+        owner_name: extension.metadata.name.clone(),
+        strangers: BTreeSet::new(),
+        adoption: Adoption::of(extension.annotations()),
+    };
+    let known = revisions.iter().map(|set| (set.uid(), set.spec.revision));
+    let known = known.chain([(extension.uid(), 0)]);
+    let siblings = known.filter_map(|(uid, revision)| Some(Sibling { uid: uid?, revision }));
+    let siblings: Vec<_> = siblings.collect();
+    let found = objects.map(|object| async move { (object, live(client, object).await) });
+    let found = join_bounded(found.collect()).await.into_iter();
+    let judged = found.filter_map(|(object, live)| {
+        let judged = live.transpose()?.map(|live| {
+            let decision = decide(Some(&live), &claim, &siblings, annotation::REVISION);
+            (live, decision)
+        });
+        Some((object, judged))
+    });
+    judged.collect()
 }
 
 /// Returns the paths at which `live` would change if the controller applied `object`, as the API

@@ -5,6 +5,8 @@ use std::convert::Infallible;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use olm_api::keys::annotation;
+use olm_api::{ClusterExtension, ClusterObjectSet};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -24,6 +26,30 @@ pub(crate) fn cases<T: DeserializeOwned>(test: &str) -> Vec<(String, T)> {
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// Returns extension `e` of package `p`, with these members besides.
+pub(crate) fn extension(more: &Value) -> ClusterExtension {
+    let mut extension = json!({"metadata": {"name": "e"}, "spec": {"namespace": "n",
+        "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
+    json_patch::merge(&mut extension, more);
+    serde_json::from_value(extension).unwrap()
+}
+
+/// Returns a revision of it with this number, in this state, and whether it succeeded.
+pub(crate) fn revision(
+    number: i64,
+    version: &str,
+    state: &str,
+    succeeded: &str,
+) -> ClusterObjectSet {
+    let annotations = json!({annotation::BUNDLE_VERSION: version});
+    serde_json::from_value(json!({
+        "metadata": {"name": format!("e-{number}"), "annotations": annotations},
+        "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
+        "status": {"conditions": [condition("Succeeded", succeeded, "R", "")]},
+    }))
+    .unwrap()
 }
 
 /// Reads the flags of a verb.

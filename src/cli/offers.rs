@@ -10,7 +10,7 @@ use olm_api::keys::label;
 use olm_core::catalog::read::Meta;
 use olm_core::catalog::{Content, Summary};
 use olm_core::extension::{KnownCatalog, Policy, Question};
-use olm_core::resolve::{Environment, Options, UpdatePolicy};
+use olm_core::resolve::{Options, UpdatePolicy};
 use olm_core::selector::Selector;
 use olm_core::similar;
 
@@ -192,12 +192,8 @@ impl Offers {
         };
         let catalogs = named.iter().map(of_package).collect();
         let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::Any)?;
-        Ok(ExtensionSnapshot {
-            question: Question::new(filter, policy, Timestamp::now()),
-            catalogs,
-            environment: Environment::default(),
-            options: Options { updates: UpdatePolicy::Any, ..Options::default() },
-        })
+        let question = Question::new(filter, policy, Timestamp::now());
+        Ok(ExtensionSnapshot::of_named(question, catalogs, Options::default()))
     }
 
     /// Reads all extensions; without a cluster there are none.

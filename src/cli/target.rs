@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use olm_api::keys::annotation;
+use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_core::bundle::{Bundle, Files};
 use olm_core::error::plain_lines;
-use olm_core::extension::{ValidExtension, recorded_issuer, supported};
+use olm_core::extension::{Policy, Question, ValidExtension, recorded_issuer, supported};
 use olm_core::gate::MinorRelease;
 use olm_core::render::{Additions, CertificateSource};
 use olm_core::resolve::{ResolveError, WalkError};
@@ -131,21 +132,29 @@ impl Lookup {
         Ok(None)
     }
 
-    /// Returns the catalogs that are named; each has its own name.
-    fn flags(&self) -> anyhow::Result<&[CatalogFlag]> {
-        let mut names = BTreeSet::new();
-        match self.catalogs.iter().find(|flag| !names.insert(&flag.name)) {
-            Some(CatalogFlag { name, place, .. }) => usage(format!(
-                "two catalogs are named {}: name one of them, --from NAME={place}",
-                quote(name)
-            )),
-            None => Ok(&self.catalogs),
-        }
+    /// Returns what is asked of catalogs without a cluster, where annotations say this; of none yet.
+    pub(crate) fn asked(
+        &self,
+        filter: CatalogFilter,
+        annotations: &BTreeMap<String, String>,
+    ) -> anyhow::Result<ExtensionSnapshot> {
+        let settings = self.on.settings.offline()?;
+        let policy = Policy::of(annotations, settings.defaults())?;
+        let question = Question::new(filter, policy, Timestamp::now());
+        Ok(ExtensionSnapshot::of_named(question, Vec::new(), settings.resolution()))
     }
 
-    /// Reads the named catalogs with all their blobs.
+    /// Reads the named catalogs with all their blobs; each has its own name.
     pub(crate) async fn named(&self) -> anyhow::Result<Vec<Named>> {
-        Ok(Named::read(self.flags()?, self.on.access.catalog_ca.as_deref()).await)
+        let mut names = BTreeSet::new();
+        let mut flags = self.catalogs.iter();
+        if let Some(CatalogFlag { name, place, .. }) = flags.find(|it| !names.insert(&it.name)) {
+            return usage(format!(
+                "two catalogs are named {}: name one of them, --from NAME={place}",
+                quote(name)
+            ));
+        }
+        Ok(Named::read(&self.catalogs, self.on.access.catalog_ca.as_deref()).await)
     }
 
     /// Returns the offers of the named catalogs, otherwise of those of the cluster.
@@ -361,8 +370,8 @@ async fn add_extension(
         .with_context(|| format!("ClusterExtension {name:?} names no package"))?;
     let revisions = cluster.revisions(&name).await?;
     let now = states(&revisions);
-    let back = extension.annotations().get(policy::ROLLBACK_TO);
-    let back = back.and_then(|number| number.parse::<i64>().ok());
+    let mut snapshot = cluster.snapshot_of(extension).await?;
+    let back = snapshot.question.policy.rollback_to;
     let is_wanted = |set: &&ClusterObjectSet| {
         back == Some(set.spec.revision)
             || upgrade.is_some_and(|range| BundleRecord::of(set).version == range)
@@ -378,7 +387,6 @@ async fn add_extension(
             loaded.add_image(&record.name, &image).await?;
         }
     }
-    let mut snapshot = cluster.snapshot_of(extension).await?;
     if let Some(range) = upgrade {
         snapshot.question.filter.version = Some(range.to_owned());
     }
@@ -406,6 +414,22 @@ async fn add_extension(
         name,
     });
     Ok(())
+}
+
+/// Returns the account that an extension is installed by; fails where it names none, and where it is known
+/// that the controller installs nothing by it.
+pub(crate) async fn account(
+    extension: &ClusterExtension,
+    cluster: &Cluster,
+) -> anyhow::Result<Account> {
+    let settings = &cluster.state().await?.settings;
+    let account = settings.controller.accounts().of_extension(extension);
+    let account = account.context("it names no service account")?;
+    if settings.assumed.is_none() {
+        let namespace = settings.namespace.as_deref().unwrap_or(SYSTEM_NAMESPACE);
+        settings.controller.reserved(namespace).check(&account, None)?;
+    }
+    Ok(account)
 }
 
 /// Returns the image of a revision by the digest it records.

@@ -18,6 +18,7 @@ use crate::crd_safety::Rules;
 use crate::extension::Defaults;
 use crate::extension::holds::RbacPreflight;
 use crate::gate::MinorRelease;
+use crate::guard::{AccountPattern, Reserved};
 use crate::render::{Additions, CertificateSource, ProxyVariables, UserRoles};
 use crate::resolve::{Dependencies, Options, Unavailability, UpdatePolicy};
 use crate::revision::{Account, AccountRule};
@@ -47,6 +48,9 @@ pub struct ControllerSettings {
     pub constraint_providers: Vec<ConstraintProvider>,
     /// The service account of extensions that name none.
     pub default_service_account: Option<Account>,
+    /// The service accounts that no extension may use; absent, those of `kube-system` and of the
+    /// controller's namespace.
+    pub forbidden_service_accounts: Option<Vec<AccountPattern>>,
     /// Whether the service account that an extension names is used.
     pub named_service_account: NamedServiceAccount,
     /// Who issues the certificates of webhook servers.
@@ -259,6 +263,16 @@ impl ControllerSettings {
         }
     }
 
+    /// Returns which service accounts nothing is installed with, where the controller runs in this
+    /// namespace.
+    pub fn reserved(&self, namespace: &str) -> Reserved {
+        let by_default = || ["kube-system", namespace].map(AccountPattern::all_of).to_vec();
+        Reserved {
+            patterns: self.forbidden_service_accounts.clone().unwrap_or_else(by_default),
+            default: self.default_service_account.clone(),
+        }
+    }
+
     /// Returns which changes of CRDs are let pass.
     pub fn crd_rules(&self) -> Rules {
         if self.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings }
@@ -289,6 +303,7 @@ mod tests {
                 ConstraintProvider::Csvs,
             ],
             default_service_account: Some("olmv1-system/default".parse().unwrap()),
+            forbidden_service_accounts: Some(vec!["a/*".parse().unwrap(), "b/c".parse().unwrap()]),
             named_service_account: NamedServiceAccount::Ignore,
             webhook_certificates: WebhookCertificates::SelfSigned,
             missing_optional_kinds: MissingOptionalKinds::Fail,
@@ -317,6 +332,22 @@ mod tests {
         assert_eq!(settings.features(), Features::default());
         assert_eq!(settings.defaults(), Defaults::default());
         assert_eq!(settings.accounts(), AccountRule::default());
+    }
+
+    // deploying.md 6
+    #[test]
+    fn accounts_of_the_system_are_reserved_unless_others_are() {
+        let reserved = |settings: &ControllerSettings, account: &str| {
+            settings.reserved("system").check(&account.parse().unwrap(), None).is_err()
+        };
+        let mut settings = ControllerSettings::default();
+        for (account, want) in [("kube-system/a", true), ("system/a", true), ("a/b", false)] {
+            assert_eq!(reserved(&settings, account), want, "{account}");
+        }
+        settings.forbidden_service_accounts = Some(vec!["a/b".parse().unwrap()]);
+        for (account, want) in [("kube-system/a", false), ("a/b", true), ("a/c", false)] {
+            assert_eq!(reserved(&settings, account), want, "{account}");
+        }
     }
 
     #[test]

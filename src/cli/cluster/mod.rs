@@ -19,7 +19,7 @@ use olm_cluster::{
     without_secrets,
 };
 use olm_core::catalog::read::Meta;
-use olm_core::explain::explain;
+use olm_core::explain::{Report, explain};
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
 use olm_core::resolve::{
@@ -95,9 +95,21 @@ pub(crate) struct ExtensionSnapshot {
     pub(crate) environment: Environment,
     /// The options with which the controller resolves it.
     pub(crate) options: Options,
+    /// Whether the catalogs are named on the command line, and not those of a cluster.
+    pub(crate) is_named: bool,
 }
 
 impl ExtensionSnapshot {
+    /// Returns what is asked of catalogs that are named on the command line.
+    pub(crate) fn of_named(
+        question: Question,
+        catalogs: Vec<KnownCatalog>,
+        options: Options,
+    ) -> Self {
+        let (environment, options) = (Environment::default(), question.options(options));
+        Self { question, catalogs, environment, options, is_named: true }
+    }
+
     /// Returns the catalogs in the form that resolution takes.
     pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
         self.catalogs.iter().map(KnownCatalog::as_catalog).collect()
@@ -113,24 +125,41 @@ impl ExtensionSnapshot {
         counts.then(|| self.question.asks_for_kinds(&catalogs))
     }
 
-    /// Resolves as the controller does, from catalogs that it has.
-    pub(crate) fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
-        let environment = self.question.environment(catalogs, &self.options, &self.environment);
-        self.question.resolve(catalogs, &environment, &self.options)
+    /// Returns the environment in which it is resolved, from catalogs that it has.
+    pub(crate) fn environment(&self, catalogs: &[Catalog<'_>]) -> Environment {
+        self.question.environment(catalogs, &self.options, &self.environment)
     }
 
-    /// Returns the request that decides, and what of the cluster it depends on.
+    /// Resolves as the controller does, from catalogs that it has.
+    pub(crate) fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
+        self.question.resolve(catalogs, &self.environment(catalogs), &self.options)
+    }
+
+    /// Returns the request that decides, from catalogs that it has, and the environment of that.
     pub(crate) fn asked(&self, catalogs: &[Catalog<'_>]) -> (Request, Environment) {
-        let environment = self.question.environment(catalogs, &self.options, &self.environment);
-        let request = self.question.deciding_request(catalogs, &environment, &self.options);
-        (request, environment)
+        let environment = self.environment(catalogs);
+        (self.question.deciding_request(catalogs, &environment, &self.options), environment)
+    }
+
+    /// Explains the answer to a request, from catalogs that it has.
+    pub(crate) fn explained<'a>(
+        &'a self,
+        catalogs: &'a [Catalog<'a>],
+        (request, environment): &'a (Request, Environment),
+        version: Option<&'a str>,
+    ) -> Report<'a> {
+        let mut report = explain(request, catalogs, environment, &self.options, version);
+        if self.is_named {
+            report.of_command_line();
+        }
+        report
     }
 
     /// Says what stands in the way of an answer, if its error does not.
     pub(crate) fn obstacle(&self) -> Option<String> {
         let catalogs = self.catalogs();
-        let (request, environment) = self.asked(&catalogs);
-        let report = explain(&request, &catalogs, &environment, &self.options, None);
+        let asked = self.asked(&catalogs);
+        let report = self.explained(&catalogs, &asked, None);
         // That no catalog has the package is what the error says.
         let headline = report.headline().filter(|it| it.code != Reason::PackageNotInCatalog);
         headline.map(|headline| headline.text)
@@ -337,7 +366,8 @@ impl Cluster {
         let catalogs = few(known.collect()).await.into_iter().flatten().collect();
         let options = question.options(state.controller().resolution());
         let environment = Environment { resolving: name.to_owned(), ..state.environment.clone() };
-        let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options };
+        let is_named = false;
+        let mut snapshot = ExtensionSnapshot { question, catalogs, environment, options, is_named };
         if let Some(kinds) = snapshot.counts_installed() {
             snapshot.environment.providers = self.providers(state, kinds).await;
         }

@@ -74,10 +74,7 @@ pub(crate) async fn run(args: ApproveArgs, global: &Global, out: &mut dyn Write)
         }
         return Ok(Outcome::Done);
     }
-    let plan = match plan::make(&cluster, &extension, None).await {
-        Ok(plan) => plan,
-        Err(error) => return Err(plan::missing(&error, &extension, None, &cluster).await),
-    };
+    let plan = plan::explained(&cluster, &extension, None).await?;
     // What is there already may be approved, so that it can be repaired and gone back to.
     if plan.is_empty() && !required {
         bail!("{}: nothing would change", args.name);

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use olm_core::extension::Policy;
 use olm_core::resolve::{Catalog, CatalogError};
 use olm_core::selector::Selector;
 
@@ -22,7 +21,7 @@ pub(crate) struct GraphArgs {
     name: String,
     #[command(flatten)]
     lookup: Lookup,
-    /// Channel to draw, by default those of the extension, or all; may be repeated
+    /// Channel to draw, by dewhy those of the extension, or all; may be repeated
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
     /// The installed bundle
@@ -31,11 +30,11 @@ pub(crate) struct GraphArgs {
     /// Show the update path that OLM Classic would take
     #[arg(long)]
     classic: bool,
-    /// Draw every entry, as json and yaml do; by default long runs are drawn as one
+    /// Draw every entry, as json and yaml do; by dewhy long runs are drawn as one
     #[arg(long)]
     all: bool,
     /// Output format
-    #[arg(short, long, value_parser = drawn(), default_value_t = Format::Tree)]
+    #[arg(short, long, value_parser = drawn(), dewhy_value_t = Format::Tree)]
     output: Format,
 }
 
@@ -59,25 +58,23 @@ pub(crate) async fn run(args: GraphArgs, global: &Global, out: &mut dyn Write) -
 
 /// Makes the graph of a package from the named catalogs.
 async fn of_package(args: &GraphArgs, filter: CatalogFilter) -> anyhow::Result<Graph> {
-    let settings = args.lookup.on.settings.offline()?;
-    let named = args.lookup.named().await?;
+    let named = Arc::new(args.lookup.named().await?);
     if let Some(why) = named.iter().find_map(Named::unread) {
         bail!("{why}");
     }
-    let (package, offers) = (filter.package_name.clone(), Offers::Named(Arc::new(named)));
-    let mut snapshot = offers.offered(filter).await?;
-    let question = &mut snapshot.question;
-    question.policy = Policy::of(&BTreeMap::new(), settings.defaults())?;
-    question.installed = args.installed.clone().map(|it| it.into_record(&package));
-    snapshot.options = question.options(settings.resolution());
-    or_like(draw(args, snapshot), &package, &offers).await
+    let filter = CatalogFilter { channels: args.channels.clone(), ..filter };
+    let package = filter.package_name.clone();
+    let mut snapshot = args.lookup.asked(filter, &BTreeMap::new())?;
+    snapshot.question.installed = args.installed.clone().map(|it| it.into_record(&package));
+    snapshot.catalogs = named.iter().map(Named::known).collect();
+    or_like(draw(args, &snapshot), &package, &Offers::Named(named)).await
 }
 
 /// Makes the graph of the package that an extension of the cluster requests, or of one that a new
 /// extension would.
 async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow::Result<Graph> {
     let cluster = args.lookup.on.connect(global).await?;
-    let (snapshot, is_word) = match &target {
+    let (mut snapshot, is_word) = match &target {
         Target::Package(wanted) => (cluster.offers(filter(wanted)).await?, false),
         Target::Word(word) if cluster.find_extension(word).await?.is_none() => {
             (cluster.offers(filter(word)).await?, true)
@@ -86,8 +83,12 @@ async fn on_cluster(args: &GraphArgs, target: Target, global: &Global) -> anyhow
             (cluster.snapshot(name).await?, false)
         }
     };
-    let package = snapshot.question.filter.package_name.clone();
-    or_near(draw(args, snapshot), (&package, is_word), &cluster).await
+    if !args.channels.is_empty() {
+        let filter = &mut snapshot.question.filter;
+        filter.channels.clone_from(&args.channels);
+    }
+    or_near(draw(args, &snapshot), (&snapshot.question.filter.package_name, is_word), &cluster)
+        .await
 }
 
 /// Makes the graph of a package as one catalog has it.
@@ -96,16 +97,13 @@ pub(crate) fn of_catalog(snapshot: &ExtensionSnapshot, name: &str) -> anyhow::Re
     let (request, environment) = snapshot.asked(&catalogs);
     let catalog = catalogs.iter().find(|catalog| catalog.name == name);
     let catalog = catalog.with_context(|| format!("there is no catalog {name:?}"))?;
-    let options = graph::Options { resolve: snapshot.options, ..graph::Options::default() };
+    let options = graph::Options { resolve: snapshot.options, ..graph::Options::dewhy() };
     Graph::new(&request, catalog, &environment, options)
 }
 
 /// Makes the graph from the catalog of the highest priority that has the package, and says so if
 /// others have it too.
-fn draw(args: &GraphArgs, mut snapshot: ExtensionSnapshot) -> anyhow::Result<Graph> {
-    if !args.channels.is_empty() {
-        snapshot.question.filter.channels.clone_from(&args.channels);
-    }
+fn draw(args: &GraphArgs, snapshot: &ExtensionSnapshot) -> anyhow::Result<Graph> {
     let catalogs = snapshot.catalogs();
     let (request, environment) = snapshot.asked(&catalogs);
     let package = &request.filter.package_name;

@@ -5,14 +5,14 @@
 use std::future;
 
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use olm_api::UpgradeConstraintPolicy;
 use olm_core::bundle::is_subdomain;
 use olm_core::catalog::SUGGESTED_NAMESPACE;
 use olm_core::error::{first_of, shell_word};
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
-use olm_core::revision::{controller, is_retained_for};
+use olm_core::revision::Decision;
 use olm_core::version::VersionRange;
 use strum::VariantNames as _;
 
@@ -22,7 +22,7 @@ use crate::commands::cluster_check::{platform, warn_of_closing};
 use crate::commands::prelude::*;
 use crate::commands::render::{Rendering, print};
 use crate::connection::DryRun;
-use crate::target::{Chosen, chosen_or_why, or_near, warn_of_deprecation};
+use crate::target::{self, Chosen, chosen_or_why, or_near, warn_of_deprecation};
 use crate::verb::words;
 
 /// Differences that are shown of an object.
@@ -94,6 +94,8 @@ struct Plan {
     version: String,
     /// Namespace, account, rights, extension, in this order.
     written: Vec<Object>,
+    /// The last of them.
+    extension: ClusterExtension,
     /// The objects that the controller will install.
     installed: Vec<Object>,
 }
@@ -117,7 +119,7 @@ pub(crate) async fn run(args: InstallArgs, global: &Global, out: &mut dyn Write)
     }
     let (client, out) = (cluster.own_client(), &mut rehearsal.written(out));
     show(&plan, args.rights(), out)?;
-    let in_the_way = existing(client, &args, &plan.installed, out).await?;
+    let in_the_way = existing(client, &plan, out).await?;
     let namespace = args.place.require()?;
     let namespaces = Api::<Namespace>::all(client.clone());
     // Who may not look is told by what follows.
@@ -241,7 +243,7 @@ impl InstallArgs {
     }
 
     /// Returns the extension.
-    fn extension(&self, account: &Account, inline: Option<&Value>) -> anyhow::Result<Object> {
+    fn extension(&self, account: &Account, inline: Option<&Value>) -> Value {
         let given = self.annotations().into_iter();
         let annotations: BTreeMap<_, _> =
             given.filter_map(|(key, value)| Some((key, value.as_ref()?))).collect();
@@ -252,7 +254,7 @@ impl InstallArgs {
         if let Some(inline) = inline {
             object["spec"]["config"] = json!({"configType": "Inline", "inline": inline});
         }
-        Object::from_value(object).context("an extension is an object")
+        object
     }
 }
 
@@ -335,6 +337,9 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
     let account = args.account(namespace);
     let rendering = args.rendering.of_new(Some(cluster), Some(args.name())).await?;
     let rendering = rendering.with_copies(Some(cluster)).await;
+    let manifest = args.extension(&account, rendering.inline.as_ref());
+    let extension: ClusterExtension = serde_json::from_value(manifest.clone())?;
+    target::account(&extension, cluster).await?;
     let installed = rendering.installed(&bundle, namespace)?;
     let objects = BundleObjects { name: &name, objects: &installed };
     let rights = args.rights();
@@ -348,9 +353,9 @@ async fn plan(args: &InstallArgs, cluster: &Cluster) -> anyhow::Result<Plan> {
         Object::from_value(json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": namespace}}))
     });
-    let extension = args.extension(&account, rendering.inline.as_ref())?;
-    let written = made.flatten().into_iter().chain(given).chain([extension]);
-    Ok(Plan { bundle: name.clone(), version, written: written.collect(), installed })
+    let made = made.flatten().into_iter().chain(given);
+    let written = made.chain([Object::from_value(manifest).context("an extension is an object")?]);
+    Ok(Plan { bundle: name.clone(), version, written: written.collect(), extension, installed })
 }
 
 fn show(plan: &Plan, rights: Rights, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -380,38 +385,22 @@ fn show(plan: &Plan, rights: Rights, out: &mut dyn Write) -> anyhow::Result<()> 
 
 /// Reports existing objects of an installation and their changes. Returns whether one of them
 /// conflicts.
-async fn existing(
-    client: &Client,
-    args: &InstallArgs,
-    objects: &[Object],
-    out: &mut dyn Write,
-) -> anyhow::Result<bool> {
-    let words: Vec<_> = args.adopt.iter().flat_map(|all| all.split(',')).map(str::trim).collect();
+async fn existing(client: &Client, plan: &Plan, out: &mut dyn Write) -> anyhow::Result<bool> {
     let mut in_the_way = false;
-    for object in objects {
+    let objects = plan.installed.iter();
+    for (object, found) in changes::existing(client, &plan.extension, &[], objects).await {
         let called = changes::named(object);
-        let live = match changes::live(client, object).await {
-            Ok(Some(live)) => live,
-            // The kind may come with the bundle.
-            Ok(None) => continue,
-            Err(why) => {
-                writeln!(out, "  not known {called}: {why}")?;
-                continue;
-            }
-        };
-        let kind = format!("{}.{}", object.kind(), object.group());
-        let named = |word: &&str| [object.kind(), &kind, "all"].contains(word);
-        match controller(&live) {
-            Some(owner) => {
-                in_the_way = true;
-                let (kind, name) = (owner.kind, owner.name);
-                writeln!(out, "  taken     {called}: by {kind} {name}")?;
-            }
-            None if words.iter().any(named) || is_retained_for(&live, Some(args.name())) => {
+        match found {
+            Err(why) => writeln!(out, "  not known {called}: {why}")?,
+            Ok((live, Decision::Adopt)) => {
                 let changes = changes_of(client, object, &live).await;
                 writeln!(out, "  adopts    {called}: {changes}")?;
             }
-            None => {
+            Ok((_, Decision::Collide(Some(OwnerReference { kind, name, .. })))) => {
+                in_the_way = true;
+                writeln!(out, "  taken     {called}: by {kind} {name}")?;
+            }
+            Ok(_) => {
                 in_the_way = true;
                 writeln!(out, "  exists    {called}, without a controlling owner")?;
             }
@@ -432,7 +421,7 @@ async fn changes_of(client: &Client, object: &Object, live: &Object) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{cases, flags};
+    use crate::fixture::{cases, extension, flags};
 
     #[test]
     fn rights_last_as_long_as_what_is_asked_for() {
@@ -449,10 +438,8 @@ mod tests {
         for (name, case) in cases::<Case>("a_package_is_said_to_be_installed_where_it_is") {
             let (status, is_going, text, hint) = case;
             let going = is_going.then_some("2026-01-01T00:00:00Z");
-            let extension = json!({"metadata": {"name": "e", "deletionTimestamp": going},
-                "status": status, "spec": {"namespace": "ns", "source": {"sourceType": "Catalog",
-                    "catalog": {"packageName": "p"}}}});
-            let taken = [serde_json::from_value(extension).unwrap()];
+            let metadata = json!({"deletionTimestamp": going});
+            let taken = [extension(&json!({"metadata": metadata, "status": status}))];
             let failure = Failure::of(&refuse_taken(&flags("p"), &taken).unwrap_err());
             assert!(failure.text.starts_with(&text), "{name}: {}", failure.text);
             assert_eq!(failure.hint, Some(hint), "{name}");

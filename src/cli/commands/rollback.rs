@@ -2,14 +2,15 @@
 //!
 //! Source: plugin.md 1.4, applying.md 10 (F10).
 
-use olm_core::crd_safety::Waivers;
-use olm_core::plan::{CrdVerdict, Plan};
 use olm_core::revision::{Origin, States, has_succeeded};
 use tokio::time::{Instant, sleep};
 
 use crate::commands::prelude::*;
 use crate::commands::{approve, plan};
 use crate::verb;
+
+/// What the controller does not write a rollback for.
+const REFUSING: [&str; 2] = ["crds", "rights"];
 
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
@@ -57,11 +58,18 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     match plan::back(&cluster, &extension, set).await {
         Ok(plan) => {
             plan::show(&plan, out)?;
-            if let Some(refused) = refused(&plan) {
-                notice(&format!(
-                    "error: cannot go back to revision {number} ({version}): {refused}"
-                ));
-                hint(&plan, &extension, &version);
+            let mut refusing =
+                plan.holds.iter().filter(|it| REFUSING.contains(&it.word())).peekable();
+            if refusing.peek().is_some() {
+                for hold in refusing {
+                    let why: Vec<_> = hold.message.lines().map(str::trim).collect();
+                    let way_out = plan::of_version(hold.note.clone(), Some(&version)).text;
+                    notice(&format!(
+                        "error: cannot go back to revision {number} ({version}): {}",
+                        why.join("; ")
+                    ));
+                    notice(&format!("hint: {way_out}"));
+                }
                 return Ok(Outcome::Failed);
             }
             awaits = approve::release(&plan);
@@ -97,42 +105,6 @@ pub(crate) async fn run(args: RollbackArgs, global: &Global, out: &mut dyn Write
     waiting::ready(client, &written, Awaited::Version(&version), args.wait.timeout, out).await
 }
 
-/// Prints the ways out of a refusal.
-fn hint(plan: &Plan, extension: &ClusterExtension, version: &str) {
-    let name = extension.name_any();
-    if plan.held_by.contains("rights") {
-        notice(&format!(
-            "hint: kubectl olm rbac {name} --missing --for-upgrade-to {version} | kubectl apply -f -"
-        ));
-    }
-    let crds = plan.crds.iter().filter(|crd| !crd.findings.is_empty());
-    let is_final = crds.clone().any(|crd| crd.allow.is_empty());
-    let allow: Vec<_> = crds.flat_map(|crd| &crd.allow).map(String::as_str).collect();
-    if is_final {
-        let hold = plan.holds.iter().find(|hold| hold.word() == "crds");
-        if let Some(hold) = hold {
-            notice(&format!("hint: {}", hold.note.message));
-        }
-    } else if !allow.is_empty() {
-        let annotations = extension.annotations();
-        let before = annotations.get(policy::CRD_SAFETY_ALLOW);
-        let before = before.and_then(|text| Waivers::parse(text).ok());
-        let before = before.unwrap_or_default();
-        let allow = allow.into_iter().map(str::to_owned);
-        let allow: Vec<_> = before.entries(Timestamp::now()).chain(allow).collect();
-        let is_set = [policy::CRD_SAFETY_ALLOW, policy::CRD_SAFETY_REASON]
-            .iter()
-            .any(|key| annotations.contains_key(*key));
-        let overwrite = if is_set { "--overwrite " } else { "" };
-        notice(&format!(
-            "hint: to allow it: kubectl annotate {overwrite}clusterextension {name} {}={} {}=WHY",
-            policy::CRD_SAFETY_ALLOW,
-            allow.join(","),
-            policy::CRD_SAFETY_REASON
-        ));
-    }
-}
-
 /// Returns whether the newest revision has the content of this one.
 fn is_made(revisions: &[ClusterObjectSet], number: i64) -> bool {
     revisions.last().is_some_and(|set| {
@@ -155,37 +127,17 @@ fn chosen(revisions: &[ClusterObjectSet], to: Option<i64>) -> Option<&ClusterObj
     })
 }
 
-/// Returns why the controller would not write it.
-fn refused(plan: &Plan) -> Option<String> {
-    let held = |word: &str| plan.held_by.contains(word);
-    if held("crds") {
-        let of_crd = |crd: &CrdVerdict| {
-            crd.findings.iter().map(|it| format!("CRD {}: {it}", crd.name)).collect::<Vec<_>>()
-        };
-        return Some(plan.crds.iter().flat_map(of_crd).collect::<Vec<_>>().join("; "));
-    }
-    held("rights").then(|| format!("the account lacks {}", plan.account.missing.join("; ")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, revision};
 
     #[test]
     fn what_was_rolled_out_last_comes_back() {
         type Case = (Vec<(i64, String, String)>, Vec<[Option<i64>; 2]>);
-        let revision = |(number, state, succeeded): &(i64, String, String)| -> ClusterObjectSet {
-            serde_json::from_value(json!({
-                "metadata": {"name": format!("e-{number}")},
-                "spec": {"lifecycleState": state, "revision": number, "collisionProtection": "Prevent"},
-                "status": {"conditions": [{"type": "Succeeded", "status": succeeded, "reason": "R",
-                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-            }))
-            .unwrap()
-        };
         for (name, (kept, asked)) in cases::<Case>("what_was_rolled_out_last_comes_back") {
-            let kept: Vec<_> = kept.iter().map(revision).collect();
+            let kept = kept.iter().map(|(number, state, done)| revision(*number, "", state, done));
+            let kept: Vec<_> = kept.collect();
             for [to, want] in asked {
                 let found = chosen(&kept, to).map(|set| set.spec.revision);
                 assert_eq!(found, want, "{name}: {to:?}");

@@ -7,13 +7,14 @@ use olm_api::conditions::Reason;
 use olm_core::error::shell_word;
 use olm_core::extension::holds::{Hold, holder};
 use olm_core::extension::{CatalogMove, ValidExtension};
-use olm_core::rbac::{Permissions, lines, missing_manifests};
+use olm_core::plan::Account as Lacks;
+use olm_core::revision::has_succeeded;
 use olm_core::status::Note;
 
 use crate::commands::cluster_check::{platform, warn_of_closing};
-use crate::commands::plan;
 use crate::commands::prelude::*;
-use crate::target::about_range;
+use crate::commands::{plan, rbac};
+use crate::target::{about_range, account};
 use crate::verb;
 
 #[derive(Debug, Args)]
@@ -76,22 +77,20 @@ impl Edit {
 
     /// Returns why a hold stops it, and what leads on.
     fn stopped(&self, name: &str, hold: &Note) -> (String, Option<String>) {
-        const GRANT: &str = "--grant gives the account what it lacks";
-        let (version, message) = (&self.version, hold.message.clone());
+        let message = hold.message.clone();
         match hold.reason {
-            // The message is about a spec that is not written.
-            Reason::PermissionsMissing if self.asks() => {
-                let why = format!("its account lacks rights that {version} needs");
+            Reason::PermissionsMissing => {
                 let asked = &self.change["spec"]["source"]["catalog"];
                 let is_alone = self.change.get("metadata").is_none()
                     && asked.as_object().is_some_and(|it| it.keys().eq(["version"]));
-                let by_hand = format!(
-                    "{GRANT}; kubectl olm rbac {name} --missing --for-upgrade-to {version} prints it \
-                     for kubectl apply"
-                );
-                (why, Some(if is_alone { by_hand } else { GRANT.to_owned() }))
+                let version = self.asks().then_some(self.version.as_str());
+                let mut why = plan::of_version(hold.clone(), version).text;
+                if self.asks() && !is_alone {
+                    // No command is about a spec that is not written.
+                    why.truncate(why.find(": kubectl ").unwrap_or(why.len()));
+                }
+                (why, Some("--grant gives the account what it lacks".to_owned()))
             }
-            Reason::PermissionsMissing => (message, Some(GRANT.to_owned())),
             Reason::RolloutReverted => {
                 let annotation = policy::ON_FAILURE;
                 let again = format!("kubectl annotate clusterextension {name} {annotation}-");
@@ -112,13 +111,10 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
     let is_back = extension.annotations().contains_key(policy::ROLLBACK_TO);
     let wanted = args.to().is_some() || !args.channels.is_empty() || args.force || is_back;
     let edit = if wanted { moved(&args, &cluster, &extension).await } else { released(&extension) };
-    let edit = edit.map_err(|error| {
-        let Failure { text, outcome, hint } = Failure::of(&error);
-        let why = format!("to see which versions can be reached: {}", args.why());
-        let hint = args.to().and_then(|range| about_range(range.as_str())).or(hint);
-        let hint = hint.or_else(|| (outcome == Outcome::Failed).then_some(why));
-        Failure { text: format!("{name}: {text}"), hint, outcome }
-    })?;
+    let edit = match edit {
+        Ok(edit) => edit,
+        Err(error) => return Err(refused(&args, &cluster, &error).await),
+    };
     if edit.change["metadata"]["annotations"][policy::APPROVE].is_string() {
         cluster.heeds(policy::APPROVE).await?;
     }
@@ -135,25 +131,19 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
     let Some(grants) = checked(&args, &cluster, &extension, &edit).await? else {
         return Ok(Outcome::Failed);
     };
-    for line in lines(&grants) {
+    for line in &grants.missing {
         writeln!(out, "  grants    {line}")?;
     }
     args.confirm.agreed(&format!("Upgrade {name}?"), "--yes confirms it")?;
     let client = cluster.own_client();
-    if !grants.is_empty() {
-        let account = cluster.state().await?.controller().accounts().of_extension(&extension);
-        let account = account.context("it names no service account")?;
-        changes::apply(client, &missing_manifests(&account, &grants), out).await?;
+    if !grants.missing.is_empty() {
+        let account = account(&extension, &cluster).await?;
+        let objects = rbac::lacking(&account, &grants.judgement)?;
+        changes::apply(client, &objects, out).await?;
     }
     let is_pinned = edit.change["spec"]["source"]["catalog"]["version"] == edit.version.as_str();
     let written = changes::merge(client, &extension, edit.change).await?;
     out.object(&written)?;
-    if !args.wait.is_wanted(global) {
-        if args.force {
-            notice(&format!("note: it stays SelfCertified until: {}", back(name)));
-        }
-        return Ok(Outcome::Done);
-    }
     let version = match extension.installed() {
         _ if is_pinned || written.metadata.generation == extension.metadata.generation => {
             Awaited::Version(&edit.version)
@@ -162,25 +152,60 @@ pub(crate) async fn run(args: UpgradeArgs, global: &Global, out: &mut dyn Write)
         Some(installed) => Awaited::Other(&installed.version),
         None => Awaited::Any,
     };
-    if args.force {
+    let waits = args.wait.is_wanted(global);
+    if args.force && waits {
         notice(&format!("note: it is SelfCertified during the move; {} ends that", back(name)));
     }
-    let ended = waiting::ready(client, &written, version, args.wait.timeout, out).await;
+    let ended = if waits {
+        waiting::ready(client, &written, version, args.wait.timeout, out).await
+    } else {
+        Ok(Outcome::Done)
+    };
     if args.force {
-        let outcome = ended.as_ref().map_or(Outcome::Failed, |outcome| *outcome);
-        undo(&cluster, &extension, outcome).await?;
+        let is_over = waits && matches!(ended, Ok(Outcome::Done));
+        undo(&cluster, &extension, is_over).await?;
     }
     ended
 }
 
-/// Makes the plan of an edit before it is written. Returns the rights to give for it; nothing where
-/// somebody has to decide first.
+/// Returns the error that no edit can be made, with what leads on.
+async fn refused(args: &UpgradeArgs, cluster: &Cluster, error: &anyhow::Error) -> anyhow::Error {
+    let Failure { text, outcome, hint } = Failure::of(error);
+    let form = args.to().and_then(|range| about_range(range.as_str()));
+    let hint = match form.or(hint) {
+        None if outcome == Outcome::Failed => {
+            let why = format!("to see which versions can be reached: {}", args.why());
+            Some(earlier(args, cluster).await.unwrap_or(why))
+        }
+        hint => hint,
+    };
+    Failure { text: format!("{}: {text}", args.name), hint, outcome }.into()
+}
+
+/// Returns the command that goes back to the version that is asked for, if a revision has it.
+async fn earlier(args: &UpgradeArgs, cluster: &Cluster) -> Option<String> {
+    let (name, to) = (&args.name, args.to()?);
+    let revisions = cluster.revisions(name).await.ok()?;
+    let kept = kept(&revisions, to)?;
+    Some(format!("to go back to it: kubectl olm rollback {name} {kept}"))
+}
+
+/// Returns the newest revision before the installed one that has this version.
+fn kept(revisions: &[ClusterObjectSet], version: &str) -> Option<i64> {
+    let installed = states(revisions).installed?.spec.revision;
+    let earlier = revisions.iter().rev().filter(|set| set.spec.revision < installed);
+    let mut earlier = earlier.filter(|set| has_succeeded(set));
+    earlier.find(|set| BundleRecord::of(set).version == version).map(|set| set.spec.revision)
+}
+
+/// Makes the plan of an edit before it is written. Returns what the account is to be given for it;
+/// nothing where somebody has to decide first.
 async fn checked(
     args: &UpgradeArgs,
     cluster: &Cluster,
     extension: &ClusterExtension,
     edit: &Edit,
-) -> anyhow::Result<Option<Permissions>> {
+) -> anyhow::Result<Option<Lacks>> {
     let name = &args.name;
     let edited = plan::edited(extension, &edit.change)?;
     let plan = match plan::make(cluster, &edited, None).await {
@@ -191,7 +216,7 @@ async fn checked(
                 return Err(ungranted(&text));
             }
             notice(&format!("note: the holds are not known: {text}"));
-            return Ok(Some(Permissions::default()));
+            return Ok(Some(Lacks::default()));
         }
     };
     if args.grant
@@ -218,7 +243,7 @@ async fn checked(
             notice(&format!("hint: {hint}"));
         }
     }
-    let grants = if args.grant { plan.account.lacks } else { Permissions::default() };
+    let grants = if args.grant { plan.account } else { Lacks::default() };
     Ok((!stopped).then_some(grants))
 }
 
@@ -230,14 +255,14 @@ fn ungranted(why: &str) -> anyhow::Error {
     )
 }
 
-/// Takes `SelfCertified` back once the move is done.
-async fn undo(cluster: &Cluster, before: &ClusterExtension, ended: Outcome) -> anyhow::Result<()> {
+/// Takes `SelfCertified` back once the move is over.
+async fn undo(cluster: &Cluster, before: &ClusterExtension, is_over: bool) -> anyhow::Result<()> {
     let name = before.name_any();
     let was = ValidExtension::of(before).and_then(|it| it.filter.upgrade_constraint_policy);
     if was == Some(UpgradeConstraintPolicy::SelfCertified) {
         return Ok(());
     }
-    if ended != Outcome::Done {
+    if !is_over {
         notice(&format!("note: it stays SelfCertified until: {}", back(&name)));
         return Ok(());
     }
@@ -353,15 +378,21 @@ async fn moved(
 
 #[cfg(test)]
 mod tests {
+    use olm_core::extension::holds::Judgement;
+
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, extension, revision};
 
     #[test]
     fn an_edit_releases_what_is_held_or_it_is_said_why_none_does() {
         type Case = (String, Option<String>, String);
         let test = "an_edit_releases_what_is_held_or_it_is_said_why_none_does";
         for (name, (reason, version, want)) in cases::<Case>(test) {
-            let edit = released(&extension(&reason, version.as_deref()));
+            let update = json!({"version": version, "newest": "3.0.0", "catalog": "c",
+                "reason": reason, "message": "no path"});
+            let pinned = json!({"source": {"catalog": {"version": "1.0.0"}}});
+            let asked = json!({"spec": pinned, "status": {"update": update}});
+            let edit = released(&extension(&asked));
             let said = edit.map_or_else(|error| format!("error: {error}"), |edit| edit.text);
             assert_eq!(said, want, "{name}");
         }
@@ -369,26 +400,29 @@ mod tests {
 
     #[test]
     fn rights_for_an_edit_are_printed_for_its_version() {
-        type Case = (Value, String, String);
-        let message = "of the spec".to_owned();
+        let account = "n/a".parse().unwrap();
+        let message = Judgement::default().advice("e", &account, "2.0.0");
         let hold = Note { reason: Reason::PermissionsMissing, message };
-        for (name, (asked, why, hint)) in
-            cases::<Case>("rights_for_an_edit_are_printed_for_its_version")
-        {
+        let test = "rights_for_an_edit_are_printed_for_its_version";
+        for (name, (asked, why)) in cases::<(Value, String)>(test) {
             let change = if asked.is_null() { json!({}) } else { catalog(&asked) };
             let edit = Edit { text: String::new(), change, version: "2.0.0".to_owned() };
-            assert_eq!(edit.stopped("e", &hold), (why, Some(hint)), "{name}");
+            assert_eq!(edit.stopped("e", &hold).0, why, "{name}");
         }
     }
 
-    fn extension(reason: &str, version: Option<&str>) -> ClusterExtension {
-        serde_json::from_value(json!({
-            "metadata": {"name": "e"},
-            "spec": {"namespace": "ns", "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": "p", "version": "1.0.0"}}},
-            "status": {"update": {"version": version, "newest": "3.0.0", "catalog": "c",
-                "reason": reason, "message": "no path"}},
-        }))
-        .unwrap()
+    #[test]
+    fn a_version_that_was_installed_before_can_be_gone_back_to() {
+        let revisions = [
+            revision(1, "1.0.0", "Archived", "True"),
+            revision(2, "1.1.0", "Archived", "False"),
+            revision(3, "1.0.0", "Archived", "True"),
+            revision(4, "2.0.0", "Active", "True"),
+        ];
+        for (version, want) in
+            [("1.0.0", Some(3)), ("1.1.0", None), ("2.0.0", None), ("1.2.0", None)]
+        {
+            assert_eq!(kept(&revisions, version), want, "{version}");
+        }
     }
 }

@@ -9,7 +9,6 @@ use futures::stream::{select, select_all};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use olm_api::keys;
-use olm_core::guard::{AccountPattern, Reserved};
 use olm_core::settings::MissingOptionalKinds;
 use olm_image::BundleCache;
 
@@ -165,16 +164,7 @@ impl Manager {
     /// Starts watching the policies on who may name an account.
     fn start_guard(&mut self) -> Arc<Guard> {
         let args = &self.args;
-        let reserved = Reserved {
-            patterns: match &args.forbidden_service_accounts {
-                Some(given) => given.0.clone(),
-                None => vec![
-                    AccountPattern::all_of("kube-system"),
-                    AccountPattern::all_of(args.namespace()),
-                ],
-            },
-            default: args.default_service_account.clone(),
-        };
+        let reserved = self.settings.reserved(&args.namespace());
         let guard =
             Guard::new(self.client.clone(), reserved, args.account_policy, self.metrics.clone());
         let guard = Arc::new(guard);

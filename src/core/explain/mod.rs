@@ -67,6 +67,11 @@ pub fn explain<'a>(
 }
 
 impl<'a> Report<'a> {
+    /// Words what can be done for catalogs that a command line names.
+    pub fn of_command_line(&mut self) {
+        self.hints.iter_mut().for_each(Hint::of_command_line);
+    }
+
     fn new(request: &'a Request, resolution: &Resolution<'_>) -> Self {
         let error = resolution.result.as_ref().err();
         let refusal = error.and_then(Finding::refusal);

@@ -1,6 +1,9 @@
 //! Service accounts that nothing is installed with.
 
+use std::fmt;
 use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::quote;
 use crate::revision::Account;
@@ -9,7 +12,8 @@ use crate::revision::Account;
 const ANY: &str = "*";
 
 /// Service accounts, written `<namespace>/<name>`, or `<namespace>/*` for all of a namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct AccountPattern {
     namespace: String,
     /// Name of the service account; `None` matches every name.
@@ -39,6 +43,26 @@ impl FromStr for AccountPattern {
             return Err(wrong());
         }
         Ok(Self { namespace: namespace.to_owned(), name: (name != ANY).then(|| name.to_owned()) })
+    }
+}
+
+impl fmt::Display for AccountPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name.as_deref().unwrap_or(ANY))
+    }
+}
+
+impl TryFrom<String> for AccountPattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<AccountPattern> for String {
+    fn from(pattern: AccountPattern) -> Self {
+        pattern.to_string()
     }
 }
 

@@ -48,6 +48,9 @@ pub struct ObjectChange {
     /// Which of these fields the API server refuses to change, and what becomes of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub immutable: Option<String>,
+    /// Whose the object is that is there in its place, and is not taken over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<String>,
 }
 
 /// A field that changes; null stands for one that is not there.
@@ -103,6 +106,7 @@ fn change(
         name: object.name().to_owned(),
         fields,
         immutable: None,
+        taken: None,
     }
 }
 

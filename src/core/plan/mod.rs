@@ -25,7 +25,7 @@ use crate::crd_safety::{Definition, Rules, Waivers, compare};
 use crate::extension::holds::{self, CrdUpgrades, Facts, Hold, Judged, Judgement, definitions};
 use crate::extension::{Course, Policy, ValidExtension, plan_digest};
 use crate::object::Object;
-use crate::rbac::{Permissions, lines};
+use crate::rbac::lines;
 use crate::revision::{self, BundleRecord, Change, Desired, Phase};
 use crate::status::{Note, Said};
 use crate::uninstall::Instances;
@@ -131,8 +131,9 @@ pub struct Plan {
     pub rollback: Vec<CrdVerdict>,
     /// What holds it: `policy`, `window`, `move`, `version`, `constraints`, `pause`, `crds`,
     /// `rights`, `increase`, `approval` (every step has to be approved, or another plan is),
-    /// `operator`, `rollback` (its rollout failed and was taken back), `content` (other content of
-    /// the installed version that nobody accepted).
+    /// `objects` (some exist, and are not taken over), `operator`, `rollback` (its rollout failed
+    /// and was taken back), `content` (other content of the installed version that nobody
+    /// accepted).
     pub held_by: BTreeSet<&'static str>,
     /// The same with its texts.
     #[serde(skip)]
@@ -179,11 +180,11 @@ pub struct CrdVerdict {
 /// Rights.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Account {
-    /// Those that are missing.
+    /// Those that are missing, after the account itself if it does not exist.
     pub missing: Vec<String>,
-    /// The same as rights.
+    /// The same as rights, as far as they are known.
     #[serde(skip)]
-    pub lacks: Permissions,
+    pub judgement: Judgement,
 }
 
 /// Added and removed entries of a list.
@@ -230,8 +231,8 @@ impl Plan {
         let old: &[Object] = before.map_or(&[], |before| &before.objects);
         let new = || desired.phases.iter().flat_map(|phase| &phase.objects);
         let crds = verdicts(proposed);
-        let rights = proposed.rights.as_ref();
-        let lacks = rights.map(|rights| rights.missing.clone()).unwrap_or_default();
+        let judgement = proposed.rights.clone().unwrap_or_default();
+        let account = judgement.absent.then(|| format!("service account {}", proposed.account));
         let recorded = |key: &str| desired.annotations.get(key).map(String::as_str);
         let operator = parts::granted(old.iter(), new());
         let digest = plan_digest(proposed.extension, desired);
@@ -247,7 +248,10 @@ impl Plan {
             catalog: proposed.course.catalog.clone(),
             forced: proposed.course.forced,
             objects,
-            account: Account { missing: lines(&lacks), lacks },
+            account: Account {
+                missing: account.into_iter().chain(lines(&judgement.missing)).collect(),
+                judgement,
+            },
             operator,
             webhooks: Difference::between(&parts::webhooks(old.iter()), &parts::webhooks(new())),
             gate: Gate {
@@ -269,6 +273,21 @@ impl Plan {
     /// Returns what annotation `approve` holds to release this plan and no other.
     pub fn approval(&self) -> String {
         format!("{}@{}", self.to.version, self.digest)
+    }
+
+    /// Notes whose the object is that is there in place of one that would be made, and is not taken over.
+    pub fn note_taken(&mut self, object: &Object, whose: String) {
+        let is_it = |change: &&mut ObjectChange| {
+            change.action == Action::Create
+                && change.api_version == object.api_version()
+                && change.kind == object.kind()
+                && (change.namespace.as_str(), change.name.as_str())
+                    == (object.namespace(), object.name())
+        };
+        if let Some(change) = self.objects.iter_mut().find(is_it) {
+            change.taken = Some(whose);
+            self.held_by.insert("objects");
+        }
     }
 
     /// Says whether nothing would change.

@@ -135,6 +135,18 @@ fn a_plan_says_what_changes_and_what_holds_it() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&plan).unwrap());
 }
 
+#[test]
+fn an_object_that_something_else_owns_holds_a_plan() {
+    let (mut plan, all) = (plan(&json!({})), objects(2));
+    // What is installed already has it.
+    plan.note_taken(&all[0], "of somebody else".to_owned());
+    assert!(!plan.held_by.contains("objects"));
+    plan.note_taken(&all[2], "of somebody else".to_owned());
+    assert!(plan.held_by.contains("objects"));
+    let taken: Vec<_> = plan.objects.iter().filter(|it| it.taken.is_some()).collect();
+    assert_eq!(taken.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["only-2"]);
+}
+
 // applying.md 3.6
 #[test]
 fn a_change_that_the_api_server_refuses_is_named() {

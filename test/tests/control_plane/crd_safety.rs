@@ -55,7 +55,7 @@ async fn an_upgrade_that_narrows_a_crd_is_refused_until_it_is_waived() {
     let added = "maximum constraint added when there was none previously : 10";
     let ready = refused(&scene, &extension, "1.1.0", added).await;
     let waiver = format!("{}:maximum", crd(suffix));
-    let way_out = format!("annotate with {ALLOW}={waiver} and {REASON}=<why>");
+    let way_out = format!("clusterextension {} {ALLOW}={waiver} {REASON}=WHY", scene.name);
     assert!(ready.contains(&way_out), "{ready}");
     let evidence = format!("({}: 1 object, 1 valid under the new schema)", crd(suffix));
     assert!(ready.contains(&evidence), "{ready}");

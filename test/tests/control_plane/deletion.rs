@@ -38,6 +38,11 @@ async fn objects_of_users_block_an_uninstall_however_it_is_asked_for() {
         assert!(text.contains(&format!("clusterextension {} {POLICY}=RetainCRDs", scene.name)));
         scene.told("RemovalHeld", "uninstall blocked: ").await;
         scene.is_whole();
+        // It gets no update.
+        for verb in ["plan", "why"] {
+            let (_, errors) = plugin::answer(scene.cluster.plane, &[verb, &scene.name]).ends(1);
+            assert!(errors.contains("is being deleted"), "{verb}: {errors}");
+        }
         scene.cluster.plane.run(&format!("delete {crd} one -n {}", scene.name));
         extension.gone().await;
         assert!(scene.get("customresourcedefinition", &crd).is_none());

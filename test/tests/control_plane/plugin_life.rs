@@ -166,6 +166,13 @@ async fn what_is_there_already_is_shown_before_it_is_taken_over() {
     assert!(text.contains("  exists    configmap/"), "{text}");
     assert!(errors.contains("--adopt all"), "{errors}");
     assert!(scene.get("serviceaccount", &format!("{name}-installer")).is_none());
+    let (text, _) = olm(&scene, &["plan", &name, "-n", &name], true).ends(1);
+    assert!(text.contains("  taken     ConfigMap "), "{text}");
+    assert!(text.contains("  held by   objects\n"), "{text}");
+    // Nothing is written for an account that the controller does not act as.
+    let reserved = ["install", &name, "-n", "kube-system", "--catalog", &name, "--dry-run"];
+    let (_, errors) = olm(&scene, &reserved, true).ends(1);
+    assert!(errors.contains("is reserved (--forbidden-service-accounts)"), "{errors}");
     let adopting = [&install[..], &["--adopt", "ConfigMap"]].concat();
     let (text, _) = olm(&scene, &[&adopting[..], &["--dry-run"]].concat(), true).good();
     assert!(text.contains("  adopts    configmap/"), "{text}");

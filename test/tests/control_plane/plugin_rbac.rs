@@ -130,7 +130,14 @@ async fn what_installs_a_range_updates_by_itself_until_the_operator_gets_more() 
     let (_, errors) = olm(&upgrade).ends(1);
     let held = format!("error: {name} is held by rights: ");
     assert!(errors.contains(&held) && errors.contains("hint: --grant"), "{errors}");
+    // Without its account, bindings give it nothing.
+    let account = format!("{name}-installer");
+    plane.kubectl(&["delete", "serviceaccount", &account, "-n", &name]);
+    let (_, errors) = olm(&upgrade).ends(1);
+    let gone = format!("{held}service account {name}/{account} does not exist: ");
+    assert!(errors.contains(&gone), "{errors}");
     let (text, _) = olm(&[&upgrade[..], &["--grant"]].concat()).good();
+    assert!(text.contains(&format!("  grants    service account {name}/{account}\n")), "{text}");
     assert!(text.contains(&format!("{name}: 1.0.6 ready after ")), "{text}");
     extension.delete().await;
 }

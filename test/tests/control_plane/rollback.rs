@@ -262,7 +262,8 @@ async fn no_way_leads_back_from_a_stored_version() {
     let (scene, extension) = stores_v2("stored").await;
     let lost = "storedVersionRemoval: stored versions removed : [v2]";
     let (_, errors) = olm(&scene, &["rollback", &scene.name, "--yes"]).ends(1);
-    let refused = "error: cannot go back to revision 1 (1.0.0): CRD floats.stored.example.com: ";
+    let refused = "error: cannot go back to revision 1 (1.0.0): validating upgrade for CRD \
+                   \"floats.stored.example.com\": ";
     assert!(errors.contains(&format!("{refused}{lost}")), "{errors}");
     let first = "kubectl olm crd migrate floats.stored.example.com";
     assert!(errors.contains(first) && !errors.contains("crd-safety-allow"), "{errors}");

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use olm_api::UpdateStatus;
 use olm_api::conditions::Reason;
 use olm_api::keys::annotation;
@@ -21,7 +22,7 @@ use olm_core::render::{
 };
 use olm_core::resolve::{Knowledge, ServedKinds};
 use olm_core::revision::{
-    Account, Desired, Origin, Phase, compare as changed, is_of_classic, phases,
+    Account, Decision, Desired, Origin, Phase, compare as changed, is_of_classic, phases,
 };
 use olm_core::rights::OPENSHIFT;
 use olm_core::status::Note;
@@ -32,7 +33,7 @@ use crate::commands::cluster_check::platform;
 use crate::commands::crd_check::unread;
 use crate::commands::prelude::*;
 use crate::commands::rbac::live::compare;
-use crate::target::{pinned, warn_of_deprecation};
+use crate::target::{account, pinned, warn_of_deprecation};
 
 /// No bundle can be chosen.
 #[derive(Debug, thiserror::Error)]
@@ -65,19 +66,11 @@ struct Renderer<'a> {
     recorded: Option<CertificateSource>,
     served: Served,
     extras: Extras,
-    /// Notes about replacements for data that could not be read.
-    notes: Vec<String>,
 }
 
 /// Said of an extension that was moved.
 const UNCHANGED: &str = "the running objects are unchanged since OLM Classic; these changes are \
                          applied with the next version";
-
-/// The rendered objects of a bundle.
-struct Content {
-    phases: Vec<Phase>,
-    requests: Vec<CertificateRequest>,
-}
 
 /// Makes the plan of an extension; with `to`, of a step to that version under its present spec.
 pub(crate) async fn make(
@@ -85,6 +78,7 @@ pub(crate) async fn make(
     extension: &ClusterExtension,
     to: Option<&str>,
 ) -> anyhow::Result<Plan> {
+    changes::refuse_deleted(extension)?;
     let mut snapshot = cluster.snapshot_of(extension).await?;
     let answer = cluster.answer(extension, &snapshot).await.ok();
     let said = said(extension, &snapshot.question, answer.as_ref());
@@ -99,36 +93,31 @@ pub(crate) async fn make(
     }
     question.filter.version = to.map(str::to_owned).or(question.filter.version.take());
     let course = course(&snapshot, to.is_some())?;
-    let deprecations = warn_of_deprecation(&snapshot, platform(cluster)).await;
+    let mut notes = warn_of_deprecation(&snapshot, platform(cluster)).await;
     let valid = ValidExtension::of(extension).context("it names no package")?;
-    let state = cluster.state().await?;
-    let account = state.controller().accounts().of_extension(extension);
-    let account = account.context("it names no service account")?;
+    let account = account(extension, cluster).await?;
     let served = issuers(&snapshot.environment.served).map_err(|error| unknown(&error))?;
     let additions = snapshot.question.policy.additions.clone();
     let proxy = cluster.proxies(&additions).await.map_err(|error| unknown(&error))?;
-    let mut renderer = Renderer {
+    let renderer = Renderer {
         extension: valid,
-        state,
+        state: cluster.state().await?,
         recorded: recorded_issuer(&revisions),
         served,
         extras: Extras { additions, proxy },
-        notes: deprecations,
     };
     let loaded = load_image(&course.target.image).await;
     let (bundle, digest) = loaded.map_err(|error| unknown(&error))?;
-    let content = renderer.content(&bundle, &course.target)?;
+    let (phases, requests) = renderer.content(&bundle, &course.target)?;
     let source = RevisionSource {
         bundle: &course.target,
         digest: &digest,
         properties: properties(&bundle),
-        phases: &content.phases,
+        phases: &phases,
     };
-    let desired = desired(valid, &account, source);
-    let installed = states(&revisions).installed;
-    let before = match installed {
+    let before = match states(&revisions).installed {
         None => None,
-        Some(set) => Some(renderer.before(cluster, set).await?),
+        Some(set) => Some(renderer.before(cluster, set, &mut notes).await?),
     };
     let question = &snapshot.question;
     let operator = cluster.operator(question, valid, &course.target).await;
@@ -137,14 +126,14 @@ pub(crate) async fn make(
     let same = newest.filter(|set| BundleRecord::of(set).is_same_bundle(&course.target));
     if same.is_some_and(is_of_classic) {
         notice(&format!("note: {UNCHANGED}"));
-        renderer.notes.push(UNCHANGED.to_owned());
+        notes.push(UNCHANGED.to_owned());
     }
     let recorded = same.and_then(|set| set.annotations().get(annotation::BUNDLE_DIGEST));
     let step = Step {
         course: &course,
         policy: &question.policy,
-        desired: &desired,
-        requests: &content.requests,
+        desired: &desired(valid, &account, source),
+        requests: &requests,
         operator: operator
             .map(|held| held.map(|held| held.to_string()))
             .map_err(|error| one_line(&error)),
@@ -152,16 +141,15 @@ pub(crate) async fn make(
         images: recorded.map(|recorded| (recorded.clone(), digest.clone())),
     };
     let plan = step.judged(cluster, valid, &account, (&revisions, before)).await?;
-    Ok(Plan { notes: renderer.notes, controller: said, ..plan })
+    Ok(Plan { notes, controller: said, ..plan })
 }
 
 /// Returns the step to plan. Where a version is `asked` for, a step that it excludes is none, and a
 /// version that no step leads to is an error.
 fn course(snapshot: &ExtensionSnapshot, asked: bool) -> anyhow::Result<Course> {
-    let (catalogs, options) = (snapshot.catalogs(), &snapshot.options);
-    let question = &snapshot.question;
-    let environment = question.environment(&catalogs, options, &snapshot.environment);
-    let course = question.course(&catalogs, &environment, options);
+    let (catalogs, question) = (snapshot.catalogs(), &snapshot.question);
+    let environment = snapshot.environment(&catalogs);
+    let course = question.course(&catalogs, &environment, &snapshot.options);
     let course = course.map_err(|error| Unresolved::of(error, snapshot.obstacle()))?;
     let stays = question.installed.as_ref().is_some_and(|it| it.is_same_bundle(&course.target));
     let is_excluded = |held: &UpdateStatus| held.reason == Reason::Pinned.as_str();
@@ -190,10 +178,9 @@ pub(crate) async fn back(
     set: &ClusterObjectSet,
 ) -> anyhow::Result<Plan> {
     let valid = ValidExtension::of(extension).context("it names no package")?;
-    let settings = cluster.state().await?.controller();
-    let policy = Policy::of(extension.annotations(), settings.defaults())?;
-    let account = settings.accounts().of_extension(extension);
-    let account = account.context("it names no service account")?;
+    let defaults = cluster.state().await?.controller().defaults();
+    let policy = Policy::of(extension.annotations(), defaults)?;
+    let account = account(extension, cluster).await?;
     let phases = cluster.content(set).await.map_err(|error| unknown(&error))?;
     let course = Course {
         target: BundleRecord::of(set),
@@ -268,7 +255,7 @@ impl Step<'_> {
         let observed: Vec<_> =
             observed.map(|phase| (phase.name.clone(), phase.digest.clone())).collect();
         let required = cluster.requires_approval(extension).await;
-        Ok(Plan::of(&Proposed {
+        let mut plan = Plan::of(&Proposed {
             extension,
             policy: self.policy,
             course: self.course,
@@ -285,13 +272,34 @@ impl Step<'_> {
             operator: self.operator,
             reverted: self.reverted,
             images: self.images,
-        }))
+        });
+        let known: BTreeSet<_> = present.iter().map(Object::key).collect();
+        let new = self.desired.phases.iter().flat_map(|phase| &phase.objects);
+        let new = new.filter(|object| !known.contains(&object.key()));
+        for (object, found) in changes::existing(client, extension.object, revisions, new).await {
+            if let Ok((_, Decision::Collide(owner))) = found {
+                plan.note_taken(object, whose(owner));
+            }
+        }
+        Ok(plan)
     }
+}
+
+/// Returns whose an object is.
+fn whose(owner: Option<OwnerReference>) -> String {
+    owner.map_or_else(
+        || "exists, without a controlling owner".to_owned(),
+        |OwnerReference { kind, name, .. }| format!("is of {kind} {name}"),
+    )
 }
 
 impl<'a> Renderer<'a> {
     /// Renders a bundle as the controller does.
-    fn content(&self, bundle: &Bundle, target: &BundleRecord) -> anyhow::Result<Content> {
+    fn content(
+        &self,
+        bundle: &Bundle,
+        target: &BundleRecord,
+    ) -> anyhow::Result<(Vec<Phase>, Vec<CertificateRequest>)> {
         let namespace = &self.extension.spec.namespace;
         let needs = certificate_needs(bundle, namespace);
         let settings = self.state.controller();
@@ -301,14 +309,15 @@ impl<'a> Renderer<'a> {
         let (features, extras) = (settings.features(), &self.extras);
         let rendering = Rendering::of(self.extension, target, features, (provider, extras));
         let rendered = rendering.render(bundle)?;
-        Ok(Content { phases: phases(rendered.objects)?, requests: rendered.certificate_requests })
+        Ok((phases(rendered.objects)?, rendered.certificate_requests))
     }
 
-    /// Reads the installed objects; where that is not possible, what its bundle becomes now.
+    /// Reads the installed objects; where that is not possible, what its bundle becomes now, with a note.
     async fn before(
-        &mut self,
+        &self,
         cluster: &Cluster,
         set: &'a ClusterObjectSet,
+        notes: &mut Vec<String>,
     ) -> anyhow::Result<Before<'a>> {
         let phases = match cluster.content(set).await {
             Ok(phases) => phases,
@@ -320,10 +329,10 @@ impl<'a> Renderer<'a> {
                     one_line(&error)
                 );
                 notice(&format!("note: {note}"));
-                self.notes.push(note);
+                notes.push(note);
                 let loaded = load_image(&pinned(&bundle, set)?).await;
                 let (loaded, _) = loaded.map_err(|error| unknown(&error))?;
-                self.content(&loaded, &bundle)?.phases
+                self.content(&loaded, &bundle)?.0
             }
         };
         Ok(Before::of(set, phases))
@@ -368,15 +377,8 @@ async fn missing(
 ) -> Result<Judgement, String> {
     let unserved = state.unserved();
     let missing = |held: &Held<'_>| step.missing(&unserved, held);
-    let granted = &Permissions::default();
-    let found = compare(client, account, granted, missing).await;
-    let found = found.map_err(|error| one_line(&error))?;
-    Ok(Judgement {
-        missing: found.missing,
-        errors: found.errors,
-        wildcard_name: found.wildcard_name,
-        ..Judgement::default()
-    })
+    let found = compare(client, account, &Permissions::default(), missing).await;
+    found.map(|found| found.judgement).map_err(|error| one_line(&error))
 }
 
 /// Reads the CRDs that a revision would replace, and those that it does not have any more.
@@ -413,7 +415,7 @@ mod tests {
     use olm_core::catalog::Content;
     use olm_core::catalog::read::Meta;
     use olm_core::extension::{KnownCatalog, Question};
-    use olm_core::resolve::{Environment, Options, UpdatePolicy};
+    use olm_core::resolve::{Options, UpdatePolicy};
 
     use super::*;
     use crate::fixture::cases;
@@ -468,12 +470,8 @@ mod tests {
                 image: "r.io/p:1".to_owned(),
                 constraints: None,
             });
-            let snapshot = ExtensionSnapshot {
-                question,
-                catalogs: vec![KnownCatalog::named("c", 0, Ok(content.clone().into()))],
-                environment: Environment::default(),
-                options: Options { updates: UpdatePolicy::Any, ..Options::default() },
-            };
+            let catalogs = vec![KnownCatalog::named("c", 0, Ok(content.clone().into()))];
+            let snapshot = ExtensionSnapshot::of_named(question, catalogs, Options::default());
             let course = course(&snapshot, true).ok().map(|course| course.target.version);
             assert_eq!(course, want, "{name}");
         }

@@ -5,9 +5,12 @@
 mod gather;
 mod text;
 
+use olm_api::conditions::Reason;
 use olm_core::error::shell_word;
+use olm_core::explain::Headline;
 use olm_core::plan::Plan;
 use olm_core::revision::Account;
+use olm_core::status::Note;
 
 use crate::commands::install::{installer, manifest};
 use crate::commands::prelude::*;
@@ -52,31 +55,25 @@ pub(crate) struct PlanArgs {
 
 pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let cluster = args.on.connect(global).await?;
-    let of = match (&args.file, &args.name) {
-        (Some(file), _) => read_manifest(file)?.into(),
+    let (extension, range) = match (&args.file, &args.name) {
+        (Some(file), _) => (read_manifest(file)?, None),
         (None, name) => args.find(name.as_deref().unwrap_or_default(), &cluster).await?,
     };
-    let is_new = args.file.is_some() || of.extension.uid().is_none();
+    let is_new = args.file.is_some() || extension.uid().is_none();
     if !is_new && (args.place.namespace.is_some() || args.service_account.is_some()) {
         return usage(format!(
             "-n and --service-account are for a new extension: ClusterExtension {} exists",
-            of.extension.name_any()
+            extension.name_any()
         ));
     }
-    let to = args.to.as_deref().or(of.to.as_deref());
-    let made = match to {
-        Some(version) => make_to(&cluster, &of.extension, version).await,
-        None => make(&cluster, &of.extension, None).await,
-    };
-    let mut plan = match made {
-        Ok(plan) => plan,
-        Err(error) => return Err(missing(&error, &of.extension, to, &cluster).await),
-    };
-    if let (Some(_), Some(said)) = (to, &mut plan.controller) {
+    let to = args.to.or(range);
+    let mut plan = explained(&cluster, &extension, to.as_deref()).await?;
+    if let (Some(_), Some(said)) = (&to, &mut plan.controller) {
         // That was about another request.
         said.differs = None;
     }
-    if of.account_comes && plan.held_by.remove("rights") {
+    let account_comes = is_new && args.file.is_none() && args.service_account.is_none();
+    if account_comes && plan.held_by.remove("rights") {
         notice("note: kubectl olm install makes the account, with the rights that it lacks");
     }
     match args.output {
@@ -90,7 +87,7 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
         }
     }
     if plan.is_empty() {
-        let update = of.extension.status.as_ref().and_then(|status| status.update.as_ref());
+        let update = extension.status.as_ref().and_then(|status| status.update.as_ref());
         let update = update.filter(|_| to.is_none()).map(|update| format!(": {}", update.message));
         notice(&format!("note: nothing would change{}", update.unwrap_or_default()));
     }
@@ -99,29 +96,19 @@ pub(crate) async fn run(args: PlanArgs, global: &Global, out: &mut dyn Write) ->
     Ok(Outcome::of(is_no, !plan.unknown.is_empty()))
 }
 
-/// The input of a plan.
-struct Of {
-    extension: ClusterExtension,
-    /// The versions that were asked for with it.
-    to: Option<String>,
-    /// Whether its account does not exist yet.
-    account_comes: bool,
-}
-
-impl From<ClusterExtension> for Of {
-    fn from(extension: ClusterExtension) -> Self {
-        Self { extension, to: None, account_comes: false }
-    }
-}
-
 impl PlanArgs {
     /// Finds the extension that an argument means: by its name, by its package, or the one that
-    /// `install` would make of a package (plugin.md 1.2).
-    async fn find(&self, text: &str, cluster: &Cluster) -> anyhow::Result<Of> {
+    /// `install` would make of a package (plugin.md 1.2). Returns also the versions of an extension that
+    /// are asked for.
+    async fn find(
+        &self,
+        text: &str,
+        cluster: &Cluster,
+    ) -> anyhow::Result<(ClusterExtension, Option<String>)> {
         let (wanted, is_word) = match Target::of_extension(text, false) {
-            Target::Extension(name) => return Ok(cluster.extension(&name).await?.into()),
+            Target::Extension(name) => return Ok((cluster.extension(&name).await?, None)),
             Target::Word(word) => match cluster.find_extension(&word).await? {
-                Some(found) => return Ok(found.into()),
+                Some(found) => return Ok((found, None)),
                 None => (word, true),
             },
             Target::Package(wanted) => (wanted, false),
@@ -135,7 +122,7 @@ impl PlanArgs {
         let package = &filter.package_name;
         let has_it = |found: &ClusterExtension| found.package() == Some(package.as_str());
         if let Some(found) = cluster.extensions().await?.into_iter().find(has_it) {
-            return Ok(Of { to: filter.version, ..found.into() });
+            return Ok((found, filter.version));
         }
         let namespace = match self.place.require() {
             Err(_) if is_word => bail!(
@@ -148,12 +135,7 @@ impl PlanArgs {
             namespace: namespace.to_owned(),
             name: self.service_account.clone().unwrap_or_else(|| installer(package)),
         };
-        let extension = manifest(package, &account, &filter);
-        Ok(Of {
-            extension: serde_json::from_value(extension)?,
-            to: None,
-            account_comes: self.service_account.is_none(),
-        })
+        Ok((serde_json::from_value(manifest(package, &account, &filter))?, None))
     }
 }
 
@@ -189,20 +171,27 @@ pub(crate) fn edited(
     Ok(edited)
 }
 
-/// Returns the error of an extension that has no plan, for this version if one was asked for, with what
-/// leads on: where no version could be chosen, a package that may be meant, or else what stands in the
-/// way, or the command that shows it.
-pub(crate) async fn missing(
-    error: &anyhow::Error,
+/// Makes the plan of an extension, for this version if one is asked for. Where there is none, the error
+/// says what leads on: where no version could be chosen, a package that may be meant, or else what stands
+/// in the way, or the command that shows it.
+pub(crate) async fn explained(
+    cluster: &Cluster,
     extension: &ClusterExtension,
     to: Option<&str>,
-    cluster: &Cluster,
-) -> anyhow::Error {
+) -> anyhow::Result<Plan> {
+    let made = match to {
+        Some(version) => make_to(cluster, extension, version).await,
+        None => make(cluster, extension, None).await,
+    };
+    let error = match made {
+        Ok(plan) => return Ok(plan),
+        Err(error) => error,
+    };
     let near = match extension.package().filter(|_| error.is::<Unresolved>()) {
         Some(package) => meant(package, cluster).await,
         None => None,
     };
-    hinted(error, extension, to, near)
+    Err(hinted(&error, extension, to, near))
 }
 
 fn hinted(
@@ -227,6 +216,19 @@ fn hinted(
     });
     let hint = near.or(form).or(way_out).or(failure.hint);
     Failure { text: format!("{name}: {}", failure.text), hint, ..failure }.into()
+}
+
+/// Returns a hold; if it is about a version that the spec does not ask for, with the command that prints
+/// the rights for that.
+pub(crate) fn of_version(note: Note, version: Option<&str>) -> Headline {
+    let text = match version.filter(|_| note.reason == Reason::PermissionsMissing) {
+        Some(version) => {
+            let flag = format!(" --missing --for-upgrade-to {} ", shell_word(version));
+            note.message.replace(" --missing ", &flag)
+        }
+        None => note.message,
+    };
+    Headline { code: note.reason, text }
 }
 
 /// Reads the ClusterExtension among the documents of a file.
@@ -269,9 +271,10 @@ fn unknown_fields(given: &Value, known: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use olm_core::extension::ValidExtension;
+    use olm_core::extension::holds::Judgement;
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, extension};
 
     #[test]
     fn a_field_that_the_kind_does_not_have_is_found() {
@@ -290,11 +293,9 @@ mod tests {
     // plugin.md 1.4, 1.5: what would be is planned before it is written
     #[test]
     fn an_edit_is_planned_as_if_it_were_written() {
-        let extension = json!({
-            "metadata": {"name": "e", "generation": 1, "annotations": {policy::ROLLBACK_TO: "1"}},
-            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": "p", "version": "1.0.0"}}}});
-        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+        let metadata = json!({"generation": 1, "annotations": {policy::ROLLBACK_TO: "1"}});
+        let pinned = json!({"source": {"catalog": {"version": "1.0.0"}}});
+        let extension = extension(&json!({"metadata": metadata, "spec": pinned}));
         let annotations = json!({"metadata": {"annotations": {"a": "1", "b": null}}});
         let noted = edited(&extension, &annotations).unwrap();
         assert_eq!(noted.metadata.generation, Some(1));
@@ -311,14 +312,24 @@ mod tests {
     }
 
     #[test]
+    fn rights_are_printed_for_the_version_that_is_asked_about() {
+        let account = Account { namespace: "n".to_owned(), name: "a".to_owned() };
+        for (version, want) in [
+            (None, "kubectl olm rbac e --missing prints them"),
+            (Some("1.1.0"), "kubectl olm rbac e --missing --for-upgrade-to 1.1.0 prints them"),
+        ] {
+            let message = Judgement::default().advice("e", &account, "1.1.0");
+            let hold = of_version(Note { reason: Reason::PermissionsMissing, message }, version);
+            assert!(hold.text.contains(want), "{}", hold.text);
+        }
+    }
+
+    #[test]
     fn a_command_about_versions_is_named_where_it_works() {
         type Case = (Option<String>, Option<String>, bool, Option<String>);
         for (name, case) in cases::<Case>("a_command_about_versions_is_named_where_it_works") {
             let (uid, to, is_unresolved, want) = case;
-            let extension = json!({"metadata": {"name": "e", "uid": uid}, "spec": {
-                "namespace": "n", "serviceAccount": {"name": "a"},
-                "source": {"sourceType": "Catalog", "catalog": {"packageName": "p"}}}});
-            let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+            let extension = extension(&json!({"metadata": {"uid": uid}}));
             let none = Unresolved::of(std::fmt::Error, None);
             let error = if is_unresolved { none.into() } else { anyhow::anyhow!("down") };
             let hint = Failure::of(&hinted(&error, &extension, to.as_deref(), None)).hint;

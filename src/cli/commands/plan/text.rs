@@ -63,7 +63,14 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
     let immutable = plan.objects.iter().filter_map(|object| {
         Some(format!("{} {}: {}", object.kind, place(object), object.immutable.as_ref()?))
     });
-    let mut rows = vec![("objects", vec![counts]), ("immutable", immutable.collect())];
+    let taken = plan.objects.iter().filter_map(|object| {
+        Some(format!("{} {} {}", object.kind, place(object), object.taken.as_ref()?))
+    });
+    let mut rows = vec![
+        ("objects", vec![counts]),
+        ("taken", taken.collect()),
+        ("immutable", immutable.collect()),
+    ];
     rows.extend(plan.crds.iter().map(|crd| ("crds", verdict(crd))));
     rows.extend([
         ("account", lacks),
@@ -79,8 +86,9 @@ fn rows(plan: &Plan) -> Vec<(&'static str, Vec<String>)> {
         let (from, to) = (text(&plan.gate.from), text(&plan.gate.to));
         rows.push(("cluster", vec![format!("supports OpenShift {to} (was: {from})")]));
     }
-    let back = if plan.from.is_some() && plan.rollback.is_empty() {
-        vec!["possible: no CRD prevents it".to_owned()]
+    let may_come = plan.from.is_some() && !plan.held_by.contains("crds");
+    let back = if may_come && plan.rollback.is_empty() {
+        vec!["possible afterwards: no CRD prevents it".to_owned()]
     } else {
         plan.rollback.iter().flat_map(verdict).collect()
     };
@@ -221,6 +229,18 @@ mod tests {
             reverted: None,
             images: None,
         })
+    }
+
+    #[test]
+    fn what_prevents_a_step_is_named() {
+        let mut plan = plan();
+        plan.held_by.insert("crds");
+        plan.note_taken(&objects(2)[2], "is of ConfigMap x".to_owned());
+        let rows = rows(&plan);
+        assert!(rows.iter().all(|(label, _)| *label != "rollback"), "{rows:?}");
+        let taken = vec!["ConfigMap ns/only-2 is of ConfigMap x".to_owned()];
+        assert!(rows.contains(&("taken", taken)), "{rows:?}");
+        assert!(rows.contains(&("held by", vec!["crds, objects, policy".to_owned()])), "{rows:?}");
     }
 
     // plugin.md U12, U36

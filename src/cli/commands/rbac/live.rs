@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use kube::{Resource, ResourceExt};
 use olm_cluster::reviews;
+use olm_core::extension::holds::Judgement;
 use olm_core::rbac::{
     Account, Grant, Held, Missing, Permission, Permissions, RbacObjects, has_wildcard_name,
 };
@@ -21,14 +22,9 @@ const BOOTSTRAPPING: &str = "kubernetes.io/bootstrapping";
 /// The missing and the excessive rights of an account.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) missing: Permissions,
+    pub(crate) judgement: Judgement,
     /// By binding.
     pub(crate) excess: Vec<(Grant, Permissions)>,
-    /// Errors of the evaluation.
-    pub(crate) errors: BTreeSet<String>,
-    pub(crate) wildcard_name: bool,
-    /// Whether the account exists.
-    pub(crate) account_exists: bool,
 }
 
 /// Compares what an account holds with what generated roles grant for bundles; `missing` computes from
@@ -44,10 +40,12 @@ pub(crate) async fn compare(
     let found = accounts.get_opt(&account.name).await.context("reading the service account")?;
     let grants = cluster.grants(account);
     let held = held(&grants);
-    let mut findings = Findings { account_exists: found.is_some(), ..Findings::default() };
-    let lacking = lacking(missing, &cluster, &held, &mut findings.errors);
-    findings.wildcard_name = has_wildcard_name(&held, &lacking);
-    findings.missing = confirmed(client, account, &lacking).await;
+    let mut findings = Findings::default();
+    let judgement = &mut findings.judgement;
+    judgement.absent = found.is_none();
+    let lacking = lacking(missing, &cluster, &held, &mut judgement.errors);
+    judgement.wildcard_name = has_wildcard_name(&held, &lacking);
+    judgement.missing = confirmed(client, account, &lacking).await;
     for grant in grants {
         let is_default = grant.namespace.is_empty() && defaults.contains(&grant.name);
         let Some(rights) = grant.rights.as_ref().filter(|_| !is_default) else { continue };

@@ -1,6 +1,7 @@
 //! Roles and bindings that `rbac` and `install` made for an account, found by label and name.
 
 use olm_core::rbac::{Account, MANAGED_BY, rbac_prefix};
+use olm_core::revision::AccountRule;
 
 use crate::commands::prelude::*;
 use crate::managed;
@@ -39,8 +40,7 @@ pub(super) async fn besides(
     objects: &[Object],
 ) -> kube::Result<Vec<Managed>> {
     let is = |made: &Managed, object: &Object| {
-        (made.resource.kind.as_str(), made.object.name_any())
-            == (object.kind(), object.name().to_owned())
+        made.named() == changes::named(object)
             && made.object.namespace().unwrap_or_default() == object.namespace()
     };
     let mut made = made(client, account).await?;
@@ -61,11 +61,7 @@ pub(crate) async fn delete(client: &Client, made: &Managed) -> kube::Result<()> 
 
 /// Returns the account that an extension names.
 pub(crate) fn account_of(extension: &ClusterExtension) -> Option<Account> {
-    let spec = extension.spec.as_ref()?;
-    Some(Account {
-        namespace: spec.namespace.clone(),
-        name: spec.service_account.as_ref()?.name.clone()?,
-    })
+    AccountRule::default().named(extension)
 }
 
 /// Returns which of `extensions` has this account too, besides the one of this name and those that

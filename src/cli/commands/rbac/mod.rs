@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 
 use k8s_openapi::api::rbac;
 use olm_api::keys::name;
+use olm_core::extension::holds::Judgement;
 use olm_core::rbac::{
     Account, BundleObjects, Held, Missing, Options, Permissions, PolicyRule, Subject,
     gives_stable_rights, impersonate_manifests, lines, manifests, missing, missing_manifests,
@@ -26,6 +27,7 @@ use crate::target::Loaded;
 use live::{Findings, compare};
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct RbacArgs {
     /// Directories of unpacked bundles, references of bundle images, packages, or an extension; the
     /// account can install each bundle, upgrade among them and remove them. A plain name is an
@@ -69,9 +71,17 @@ pub(crate) struct RbacArgs {
         value_parser = controller
     )]
     controller_role: Option<Account>,
-    /// The rights to grant.
-    #[command(flatten)]
-    grants: GrantArgs,
+    /// Add `list` and `watch` on whole resources: one watch per kind instead of one per object
+    #[arg(long)]
+    with_watch: bool,
+    /// Grant rights that stay the same between versions, without names for roles, bindings and
+    /// objects of the namespace; an account that has such rights keeps them
+    #[arg(long)]
+    stable: bool,
+    /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: fewer rules,
+    /// but far more powerful
+    #[arg(long)]
+    use_bind_escalate: bool,
     /// The options of rendering.
     #[command(flatten)]
     rendering: Rendering,
@@ -96,22 +106,6 @@ struct Mode {
     apply: bool,
 }
 
-/// Flags about the rights to grant.
-#[derive(Debug, Args)]
-struct GrantArgs {
-    /// Add `list` and `watch` on whole resources: one watch per kind instead of one per object
-    #[arg(long)]
-    with_watch: bool,
-    /// Grant rights that stay the same between versions, without names for roles, bindings and
-    /// objects of the namespace; an account that has such rights keeps them
-    #[arg(long)]
-    stable: bool,
-    /// Grant `escalate` and `bind` instead of the rules of the bundles' roles: fewer rules,
-    /// but far more powerful
-    #[arg(long)]
-    use_bind_escalate: bool,
-}
-
 /// A rendered bundle and its source.
 struct Rendered {
     source: String,
@@ -127,10 +121,8 @@ struct Subjects {
     rendered: Vec<Rendered>,
     /// The name of the installed bundle, of an extension that has one.
     installed: Option<String>,
-    /// The install namespace, if it is to be made.
-    create_namespace: Option<String>,
-    /// Whether the account has, or gets, rights that stay the same between versions.
-    stable: bool,
+    /// Which rights it is to have.
+    options: Options,
 }
 
 impl Subjects {
@@ -184,14 +176,15 @@ pub(crate) async fn run(args: RbacArgs, global: &Global, out: &mut dyn Write) ->
     };
     let rendering = rendering.with_copies(cluster.as_ref()).await;
     let mut subjects = subjects(&args, loaded, &rendering)?;
-    if let (Some(cluster), false) = (&cluster, subjects.stable) {
+    if let (Some(cluster), false) = (&cluster, subjects.options.stable) {
         // What cannot be read has none.
         let made = made::made(cluster.own_client(), &subjects.account).await.unwrap_or_default();
-        subjects.stable = made.iter().any(|one| gives_stable_rights(&one.object.name_any()));
+        let is_stable = |one: &Managed| gives_stable_rights(&one.object.name_any());
+        subjects.options.stable = made.iter().any(is_stable);
     }
     match &cluster {
         Some(cluster) if check || missing => look(&args, cluster, &subjects, out).await,
-        _ if args.mode.diff => diff(&args, &subjects, out),
+        _ if args.mode.diff => diff(&subjects, out),
         cluster => {
             let objects = generated(&args, &subjects, &people)?;
             let writes = apply && args.confirm.rehearsal.document().is_none();
@@ -319,11 +312,15 @@ fn subjects(args: &RbacArgs, loaded: Loaded, rendering: &Rendering) -> anyhow::R
     let extension = loaded.extension.as_ref();
     let creates = extension.filter(|extension| extension.additions.create_namespace);
     Ok(Subjects {
-        create_namespace: creates.map(|extension| extension.namespace.clone()),
+        options: Options {
+            create_namespace: creates.map(|extension| extension.namespace.clone()),
+            collection_watch: args.with_watch,
+            stable: args.stable,
+            bind_escalate: args.use_bind_escalate,
+        },
         account,
         namespace,
         rendered,
-        stable: args.grants.stable,
         installed: loaded.extension.and_then(|extension| extension.installed),
     })
 }
@@ -335,7 +332,7 @@ fn generated(
     people: &[Subject],
 ) -> anyhow::Result<Vec<Object>> {
     let (mut objects, warnings) =
-        manifests(&subjects.bundles(), &subjects.account, &options(&args.grants, subjects))?;
+        manifests(&subjects.bundles(), &subjects.account, &subjects.options)?;
     objects.extend(use_manifests(&subjects.account, people));
     if let Some(controller) = &args.controller_role {
         objects.extend(impersonate_manifests(&subjects.account, controller));
@@ -355,7 +352,7 @@ async fn look(
 ) -> Ended {
     let account = &subjects.account;
     let bundles = subjects.bundles();
-    let granted = required(&bundles, &subjects.namespace, &options(&args.grants, subjects))?.all();
+    let granted = required(&bundles, &subjects.namespace, &subjects.options)?.all();
     let compared = async {
         let unserved = cluster.state().await?.unserved();
         // What leaves with an upgrade is among them: the installed bundle is one of an extension's.
@@ -372,10 +369,11 @@ async fn look(
             "this requires the right to list roles, clusterroles and their bindings",
         )
     })?;
-    for error in &found.errors {
+    let judgement = &found.judgement;
+    for error in &judgement.errors {
         notice(&format!("note: more rights may be missing: {error}"));
     }
-    if found.wildcard_name {
+    if judgement.wildcard_name {
         notice(
             "hint: one of its rules has resourceNames [\"*\"], which RBAC reads as an object \
              named *: omit resourceNames to match every object",
@@ -383,11 +381,7 @@ async fn look(
     }
     let output = args.confirm.rehearsal.output;
     if args.mode.missing {
-        let mut objects = missing_manifests(account, &found.missing);
-        if !found.account_exists {
-            let (all, _) = manifests(&[], account, &Options::default())?;
-            objects.splice(0..0, all);
-        }
+        let objects = lacking(account, judgement)?;
         if objects.is_empty() {
             notice(&format!("service account {account} lacks nothing"));
             return Ok(Outcome::Done);
@@ -400,8 +394,17 @@ async fn look(
     } else {
         table(subjects, &found, out)?;
     }
-    let is_enough = found.missing.is_empty() && found.account_exists;
+    let is_enough = judgement.missing.is_empty() && !judgement.absent;
     Ok(if is_enough { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Returns roles and bindings with rights that an account lacks, behind itself if it does not exist.
+pub(crate) fn lacking(
+    account: &Account,
+    Judgement { missing, absent, .. }: &Judgement,
+) -> anyhow::Result<Vec<Object>> {
+    let itself = if *absent { manifests(&[], account, &Options::default())?.0 } else { Vec::new() };
+    Ok(itself.into_iter().chain(missing_manifests(account, missing)).collect())
 }
 
 /// Which rights an account lacks, and which it has too many of: `kubectl olm rbac --check`.
@@ -464,23 +467,23 @@ fn document(account: &Account, found: &Findings) -> Checked {
     });
     Checked {
         account: account.to_string(),
-        account_exists: found.account_exists,
-        missing: places(&found.missing),
+        account_exists: !found.judgement.absent,
+        missing: places(&found.judgement.missing),
         excess: excess.collect(),
-        unknown: found.errors.clone(),
+        unknown: found.judgement.errors.clone(),
     }
 }
 
 fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
-    let account = &subjects.account;
-    if !found.account_exists {
+    let (account, judgement) = (&subjects.account, &found.judgement);
+    if judgement.absent {
         writeln!(out, "missing  service account {account}")?;
     }
     let mut rows = |what: &str, rights: &Permissions, by: &str| -> anyhow::Result<()> {
         let mut lines = readable(rights, usize::MAX).into_iter();
         Ok(lines.try_for_each(|line| writeln!(out, "{what:<7}  {line}{by}"))?)
     };
-    rows("missing", &found.missing, "")?;
+    rows("missing", &judgement.missing, "")?;
     for (grant, rights) in &found.excess {
         let binding = match grant.namespace.as_str() {
             "" => format!("ClusterRoleBinding {}", grant.name),
@@ -490,8 +493,8 @@ fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::
     }
     if !found.excess.is_empty() {
         notice(&format!("warning: {account} has more rights than the bundles need"));
-    } else if found.missing.is_empty() && found.account_exists {
-        let which = if subjects.stable {
+    } else if judgement.missing.is_empty() && !judgement.absent {
+        let which = if subjects.options.stable {
             "has exactly the stable rights of the bundles"
         } else {
             "has exactly the rights that the bundles need"
@@ -502,7 +505,7 @@ fn table(subjects: &Subjects, found: &Findings, out: &mut dyn Write) -> anyhow::
 }
 
 /// Compares what the bundles take with what the installed one takes.
-fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> Ended {
+fn diff(subjects: &Subjects, out: &mut dyn Write) -> Ended {
     let Some(installed) = &subjects.installed else {
         bail!("nothing is installed that the rights could be compared with");
     };
@@ -513,7 +516,7 @@ fn diff(args: &RbacArgs, subjects: &Subjects, out: &mut dyn Write) -> Ended {
         return Ok(Outcome::Done);
     }
     let all = |bundles: &[BundleObjects<'_>]| {
-        required(bundles, &subjects.account.namespace, &options(&args.grants, subjects))
+        required(bundles, &subjects.account.namespace, &subjects.options)
             .map(|required| required.all())
     };
     let (now, next) = (all(&now)?, all(&next)?);
@@ -547,15 +550,6 @@ fn people(args: &RbacArgs) -> anyhow::Result<Vec<Subject>> {
         return usage("--for-user and --for-group need a name");
     }
     Ok(users.chain(groups).collect())
-}
-
-fn options(args: &GrantArgs, subjects: &Subjects) -> Options {
-    Options {
-        create_namespace: subjects.create_namespace.clone(),
-        collection_watch: args.with_watch,
-        stable: subjects.stable,
-        bind_escalate: args.use_bind_escalate,
-    }
 }
 
 /// Names the bundles in a YAML comment, so that a saved file shows what the rights are for.

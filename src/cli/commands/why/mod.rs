@@ -7,11 +7,9 @@
 mod text;
 
 use olm_api::UpgradeConstraintPolicy;
-use olm_api::conditions::Reason;
-use olm_core::error::shell_word;
-use olm_core::explain::{Headline, Report, explain};
-use olm_core::extension::{self, KnownCatalog, Question, said};
-use olm_core::resolve::{Catalog, Environment, Options, UpdatePolicy};
+use olm_core::explain::{Headline, Report};
+use olm_core::extension::{Question, said};
+use olm_core::resolve::{Catalog, UpdatePolicy};
 use olm_core::status::{Note, Said};
 
 use crate::commands::plan;
@@ -61,15 +59,12 @@ pub(crate) struct WhyArgs {
     lookup: Lookup,
 }
 
-/// Everything a report is made of but the catalogs.
+/// Everything a report is made of.
 struct Inquiry {
     extension: Option<String>,
-    question: Question,
-    environment: Environment,
-    /// The options with which the controller resolves it.
-    options: Options,
+    snapshot: ExtensionSnapshot,
     /// Assumptions for settings that could not be read.
-    assumed: Vec<String>,
+    assumed: Option<String>,
     /// The status that the controller reported.
     said: Option<Said>,
     holds: Vec<Headline>,
@@ -99,13 +94,13 @@ pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write)
         return usage("with --package and with -f only a VERSION may follow");
     }
     let named = args.lookup.named().await?;
-    if named.iter().all(|catalog| catalog.unread().is_some()) {
+    let faults: Vec<_> = named.iter().filter_map(Named::unread).collect();
+    if let (Some(fault), true) = (faults.first(), faults.len() == named.len()) {
         // There is nothing to explain.
-        bail!("{}", named.iter().find_map(Named::unread).unwrap_or_default());
+        bail!("{fault}");
     }
-    let known: Vec<_> = named.iter().map(Named::known).collect();
-    let given: Vec<_> = known.iter().map(KnownCatalog::as_catalog).collect();
-    inquiry.answer(&args, &given, out)
+    inquiry.snapshot.catalogs = named.iter().map(Named::known).collect();
+    inquiry.answer(&args, out)
 }
 
 async fn on_cluster(
@@ -116,17 +111,15 @@ async fn on_cluster(
 ) -> Ended {
     let cluster = args.lookup.on.connect(global).await?;
     let extension = cluster.extension(name).await?;
-    let snapshot = cluster.snapshot_of(&extension).await?;
-    let catalogs = snapshot.catalogs();
-    let mut inquiry = Inquiry::about(&extension, &cluster, &snapshot).await?;
-    args.change(&mut inquiry.question);
-    // The flags may have changed the policy.
-    inquiry.options = inquiry.question.options(snapshot.options);
-    let asked = args.asked(&extension, &inquiry.question)?;
-    inquiry.holds = inquiry.holds(&cluster, (&extension, &asked), &catalogs).await?;
+    let mut inquiry = Inquiry::about(&extension, &cluster).await?;
+    args.change(&mut inquiry.snapshot);
+    let asked = args.asked(&extension, &inquiry.snapshot.question)?;
+    inquiry.holds = inquiry.holds(&cluster, (&extension, &asked)).await?;
     inquiry.version = version;
-    let outcome = inquiry.answer(&args, &catalogs, out)?;
-    let package = &inquiry.question.filter.package_name;
+    let outcome = inquiry.answer(&args, out)?;
+    let snapshot = &inquiry.snapshot;
+    let package = &snapshot.question.filter.package_name;
+    let catalogs = snapshot.catalogs();
     let has_it =
         |catalog: &Catalog<'_>| catalog.content.is_some_and(|it| it.package(package).is_some());
     if !catalogs.iter().any(has_it)
@@ -142,11 +135,9 @@ pub(crate) async fn of_extension(
     extension: &ClusterExtension,
     cluster: &Cluster,
 ) -> anyhow::Result<Value> {
-    let snapshot = cluster.snapshot_of(extension).await?;
-    let catalogs = snapshot.catalogs();
-    let mut inquiry = Inquiry::about(extension, cluster, &snapshot).await?;
-    inquiry.holds = inquiry.holds(cluster, (extension, extension), &catalogs).await?;
-    inquiry.explained(&catalogs, |report| {
+    let mut inquiry = Inquiry::about(extension, cluster).await?;
+    inquiry.holds = inquiry.holds(cluster, (extension, extension)).await?;
+    inquiry.explained(|report| {
         let mut document = serde_json::to_value(report)?;
         for (at, bundle) in report.bundles.iter().enumerate() {
             for (number, reason) in bundle.reasons.iter().enumerate() {
@@ -160,7 +151,8 @@ pub(crate) async fn of_extension(
 
 impl WhyArgs {
     /// Asks what the flags ask instead.
-    fn change(&self, question: &mut Question) {
+    fn change(&self, snapshot: &mut ExtensionSnapshot) {
+        let question = &mut snapshot.question;
         let filter = &mut question.filter;
         if let Some(range) = &self.range {
             filter.version = Some(range.clone());
@@ -177,6 +169,8 @@ impl WhyArgs {
         if let Some(installed) = self.environment.bundle() {
             question.installed = Some(installed.clone().into_record(&filter.package_name));
         }
+        // They may have changed the policy.
+        snapshot.options = question.options(snapshot.options);
     }
 
     /// Returns an extension as it would be if it asked what the flags ask.
@@ -196,29 +190,22 @@ impl WhyArgs {
 }
 
 impl Inquiry {
-    async fn about(
-        extension: &ClusterExtension,
-        cluster: &Cluster,
-        snapshot: &ExtensionSnapshot,
-    ) -> anyhow::Result<Self> {
-        let answer = cluster.answer(extension, snapshot).await.ok();
+    async fn about(extension: &ClusterExtension, cluster: &Cluster) -> anyhow::Result<Self> {
+        changes::refuse_deleted(extension)?;
+        let snapshot = cluster.snapshot_of(extension).await?;
+        let answer = cluster.answer(extension, &snapshot).await.ok();
         Ok(Self {
             extension: extension.metadata.name.clone(),
             said: said(extension, &snapshot.question, answer.as_ref()),
-            options: snapshot.options,
-            question: snapshot.question.clone(),
-            environment: snapshot.environment.clone(),
-            assumed: cluster.state().await?.settings.assumed.iter().cloned().collect(),
+            assumed: cluster.state().await?.settings.assumed.clone(),
+            snapshot,
             holds: Vec::new(),
             version: None,
         })
     }
 
+    /// Asks without a cluster, of no catalogs yet.
     fn offline(args: &WhyArgs, manifest: ClusterExtension) -> anyhow::Result<Self> {
-        let annotations = manifest.metadata.annotations.unwrap_or_default();
-        let settings = args.lookup.on.settings.offline()?;
-        let options = settings.resolution();
-        let policy = extension::Policy::of(&annotations, settings.defaults())?;
         let filter = match &args.package {
             Some(package) => filter(package),
             None => manifest
@@ -226,18 +213,18 @@ impl Inquiry {
                 .and_then(|spec| spec.source.catalog)
                 .context("the ClusterExtension names no package")?,
         };
-        let mut question = Question::new(filter, policy, Timestamp::now());
-        args.change(&mut question);
-        let mut environment = resolving(&args.environment.read()?, &question.filter.package_name);
+        let annotations = manifest.metadata.annotations.unwrap_or_default();
+        let mut snapshot = args.lookup.asked(filter, &annotations)?;
+        args.change(&mut snapshot);
+        let package = &snapshot.question.filter.package_name;
+        snapshot.environment = resolving(&args.environment.read()?, package);
         if let Some(name) = &manifest.metadata.name {
-            environment.resolving.clone_from(name);
+            snapshot.environment.resolving.clone_from(name);
         }
         Ok(Self {
             extension: manifest.metadata.name,
-            options: question.options(options),
-            question,
-            environment,
-            assumed: Vec::new(),
+            snapshot,
+            assumed: None,
             said: None,
             holds: Vec::new(),
             version: None,
@@ -250,14 +237,13 @@ impl Inquiry {
         &self,
         cluster: &Cluster,
         (written, asked): (&ClusterExtension, &ClusterExtension),
-        catalogs: &[Catalog<'_>],
     ) -> anyhow::Result<Vec<Headline>> {
-        let question = &self.question;
-        let environment = question.environment(catalogs, &self.options, &self.environment);
-        let resolution = question.resolve(catalogs, &environment, &self.options);
+        let (question, catalogs) = (&self.snapshot.question, self.snapshot.catalogs());
+        let resolution = self.snapshot.resolve(&catalogs);
         let Ok(selected) = &resolution.result else { return Ok(Vec::new()) };
         let package = &question.filter.package_name;
-        let target = BundleRecord::selected(selected, package, self.options.release_support);
+        let support = self.snapshot.options.release_support;
+        let target = BundleRecord::selected(selected, package, support);
         let installed = question.installed.as_ref();
         let is_there = installed.is_some_and(|installed| installed.is_same_bundle(&target));
         // What is gone back to may be another bundle than the one that is chosen and there.
@@ -269,7 +255,7 @@ impl Inquiry {
         let mut holds: Vec<_> =
             still.map(|(code, text)| Headline { code, text }).into_iter().collect();
         let headline = |note: Note| Headline { code: note.reason, text: note.message };
-        holds.extend(question.rollout_note(catalogs, &resolution).map(headline));
+        holds.extend(question.rollout_note(&catalogs, &resolution).map(headline));
         if is_there {
             return Ok(holds);
         }
@@ -279,7 +265,7 @@ impl Inquiry {
                 let stands = holds.first().map(|headline| headline.code);
                 let notes = notes.filter(|note| Some(note.reason) != stands);
                 let version = (asked.spec != written.spec).then_some(target.version.as_str());
-                holds.extend(notes.map(|note| of_version(note, version)));
+                holds.extend(notes.map(|note| plan::of_version(note, version)));
             }
             Err(error) => {
                 let Failure { text, .. } = Failure::of(&error);
@@ -290,8 +276,8 @@ impl Inquiry {
     }
 
     /// Explains a resolution and prints the report.
-    fn answer(&self, args: &WhyArgs, catalogs: &[Catalog<'_>], out: &mut dyn Write) -> Ended {
-        self.explained(catalogs, |report| {
+    fn answer(&self, args: &WhyArgs, out: &mut dyn Write) -> Ended {
+        self.explained(|report| {
             if let format @ (Format::Json | Format::Yaml) = args.output {
                 report.write(format, out)?;
             } else {
@@ -306,15 +292,12 @@ impl Inquiry {
 
     fn explained<T>(
         &self,
-        catalogs: &[Catalog<'_>],
         told: impl FnOnce(&Report<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let (question, options) = (&self.question, &self.options);
-        let version = self.version.as_deref();
-        let environment = question.environment(catalogs, options, &self.environment);
-        let request = question.deciding_request(catalogs, &environment, options);
-        let mut report = explain(&request, catalogs, &environment, options, version);
-        report.assumed = self.assumed.iter().map(String::as_str).collect();
+        let catalogs = self.snapshot.catalogs();
+        let asked = self.snapshot.asked(&catalogs);
+        let mut report = self.snapshot.explained(&catalogs, &asked, self.version.as_deref());
+        report.assumed = self.assumed.as_deref().into_iter().collect();
         report.controller.clone_from(&self.said);
         report.holds.clone_from(&self.holds);
         report.request.extension = self.extension.as_deref();
@@ -322,51 +305,37 @@ impl Inquiry {
     }
 }
 
-/// Returns a hold; if it is about a version that the spec does not ask for, with the command that prints
-/// the rights for that.
-fn of_version(note: Note, version: Option<&str>) -> Headline {
-    let text = match version.filter(|_| note.reason == Reason::PermissionsMissing) {
-        Some(version) => {
-            let flag = format!(" --missing --for-upgrade-to {} ", shell_word(version));
-            note.message.replace(" --missing ", &flag)
-        }
-        None => note.message,
-    };
-    Headline { code: note.reason, text }
-}
-
 #[cfg(test)]
 mod tests {
-    use olm_core::extension::holds::Judgement;
-    use olm_core::revision::Account;
+    use olm_core::extension::{KnownCatalog, Policy};
+    use olm_core::resolve::Options;
 
     use super::*;
-    use crate::fixture::flags;
+    use crate::fixture::{extension, flags};
 
     #[test]
-    fn rights_are_printed_for_the_version_that_is_asked_about() {
-        let account = Account { namespace: "n".to_owned(), name: "a".to_owned() };
-        for (version, want) in [
-            (None, "kubectl olm rbac e --missing prints them"),
-            (Some("1.1.0"), "kubectl olm rbac e --missing --for-upgrade-to 1.1.0 prints them"),
-        ] {
-            let message = Judgement::default().advice("e", &account, "1.1.0");
-            let hold = of_version(Note { reason: Reason::PermissionsMissing, message }, version);
-            assert!(hold.text.contains(want), "{}", hold.text);
-        }
+    fn a_catalog_that_a_flag_names_is_left_out_without_its_flag() {
+        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
+        let question = Question::new(filter("p"), policy, Timestamp::now());
+        let catalogs = vec![KnownCatalog::named("red", 0, Err("down".to_owned()))];
+        let snapshot = ExtensionSnapshot::of_named(question, catalogs, Options::default());
+        let catalogs = snapshot.catalogs();
+        let asked = snapshot.asked(&catalogs);
+        let report = snapshot.explained(&catalogs, &asked, None);
+        let hints: Vec<_> = report.hints.iter().map(|hint| hint.text.as_str()).collect();
+        assert_eq!(hints, ["to continue without red: leave out its --from"]);
     }
 
     #[test]
     fn the_plan_behind_holds_is_of_what_the_flags_ask() {
-        let extension: ClusterExtension = serde_json::from_value(json!({"metadata": {"name": "e"},
-            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": "p"}}}}))
-        .unwrap();
-        let policy = extension::Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
-        let mut question = Question::new(filter("p"), policy, Timestamp::now());
+        let extension = extension(&json!({}));
+        let policy = Policy::of(&BTreeMap::new(), UpdatePolicy::MinorOnly).unwrap();
+        let question = Question::new(filter("p"), policy, Timestamp::now());
+        let mut snapshot = ExtensionSnapshot::of_named(question, Vec::new(), Options::default());
         let args: WhyArgs = flags("e --channel beta --upgrade-policy Any");
-        args.change(&mut question);
-        let asked = args.asked(&extension, &question).unwrap();
+        args.change(&mut snapshot);
+        assert_eq!(snapshot.options.updates, UpdatePolicy::Any);
+        let asked = args.asked(&extension, &snapshot.question).unwrap();
         assert_eq!(asked.annotations()[policy::UPGRADE], "Any");
         let filter = asked.spec.unwrap().source.catalog.unwrap();
         assert_eq!(filter.channels, ["beta"]);

@@ -12,6 +12,9 @@ mod advise;
 pub(super) use advise::hints;
 
 const FORCE: &str = "upgradeConstraintPolicy SelfCertified";
+/// How a catalog of a cluster is left out, and how one that a command line names.
+const DISABLED: &str = "availabilityMode Unavailable, or a selector that excludes it";
+const NOT_NAMED: &str = "leave out its --from";
 
 /// A suggestion, and its text.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -183,9 +186,7 @@ pub enum Suggestion<'a> {
         label: &'static str,
     },
     /// Catalogs that cannot be read must be disabled.
-    #[error("to continue without {}: availabilityMode Unavailable, or a selector that excludes it{}",
-        catalogs.join(", "),
-        then.as_ref().map(|then| format!("; the answer is then {then}")).unwrap_or_default())]
+    #[error("{}", without(catalogs, DISABLED, then.as_deref()))]
     DisableCatalog {
         /// The catalogs that cannot be read.
         catalogs: Vec<&'a str>,
@@ -200,6 +201,20 @@ impl<'a> From<Suggestion<'a>> for Hint<'a> {
         let text = suggestion.to_string();
         Self { suggestion, text }
     }
+}
+
+impl Hint<'_> {
+    /// Words it for catalogs that a command line names.
+    pub(super) fn of_command_line(&mut self) {
+        if let Suggestion::DisableCatalog { catalogs, then } = &self.suggestion {
+            self.text = without(catalogs, NOT_NAMED, then.as_deref());
+        }
+    }
+}
+
+fn without(catalogs: &[&str], how: &str, then: Option<&str>) -> String {
+    let then = then.map(|then| format!("; the answer is then {then}")).unwrap_or_default();
+    format!("to continue without {}: {how}{then}", catalogs.join(", "))
 }
 
 fn steps_along(path: &[String], range: Option<&str>) -> String {

@@ -150,7 +150,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     }
     Err(Hold {
         message: errors.join("\n"),
-        note: Note { reason: Reason::CrdUpgradeRefused, message: advice(first, &allow) },
+        note: Note {
+            reason: Reason::CrdUpgradeRefused,
+            message: advice(facts.name(), first, &allow),
+        },
         awaits: Some(Awaited::CustomResourceDefinitions),
         crds: refused,
     })
@@ -158,7 +161,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
 
 /// Describes how to continue although checks fail (decision 30): what must be done first, and which
 /// findings can be allowed.
-fn advice(mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
+fn advice(extension: &str, mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
     if !allow.is_empty() {
         let allow: Vec<_> = allow.iter().map(String::as_str).collect();
         let off = if texts.is_empty() {
@@ -167,8 +170,8 @@ fn advice(mut texts: Vec<String>, allow: &BTreeSet<String>) -> String {
             ""
         };
         texts.push(format!(
-            "the upgrade could make stored objects invalid or unreachable; to allow it \
-             anyway: annotate with {}={} and {}=<why>{off}",
+            "this could make stored objects invalid or unreachable; to allow it anyway: kubectl \
+             annotate --overwrite clusterextension {extension} {}={} {}=WHY{off}",
             policy::CRD_SAFETY_ALLOW,
             allow.join(","),
             policy::CRD_SAFETY_REASON
@@ -265,7 +268,7 @@ mod tests {
              and 2 objects of it exist"
         );
         // With what is allowed already, whose place it takes.
-        let way_out = "crd-safety-allow=a:pattern,gone:definitionRemoval and ";
+        let way_out = "crd-safety-allow=a:pattern,gone:definitionRemoval policy.";
         assert!(hold.note.message.contains(way_out), "{hold:?}");
         assert!(checked_without(2, "pattern, gone:definitionRemoval").is_ok());
         assert!(checked_without(0, "pattern").is_ok());
@@ -291,7 +294,8 @@ mod tests {
         let note = &hold.note;
         assert_eq!(note.reason, Reason::CrdUpgradeRefused);
         // With what is allowed still, whose place it takes.
-        let way_out = "policy.olm.operatorframework.io/crd-safety-allow=a:pattern,b:pattern and ";
+        let way_out =
+            "policy.olm.operatorframework.io/crd-safety-allow=a:pattern,b:pattern policy.";
         assert!(note.message.contains(way_out), "{}", note.message);
     }
 
@@ -308,7 +312,7 @@ mod tests {
                 "apiVersion": "olm.operatorframework.io/v1", "kind": kind, "name": owner,
                 "uid": "u", "controller": true}]);
             let advice = checked_upgrade(live, &[crd("a", "x")], 0, "").unwrap_err().note.message;
-            let waiver = "policy.olm.operatorframework.io/crd-safety-allow=a:pattern and ";
+            let waiver = "policy.olm.operatorframework.io/crd-safety-allow=a:pattern policy.";
             assert!(advice.contains(want.unwrap_or(waiver)), "{advice}");
             assert_eq!(advice.contains("crd-safety-allow"), want.is_none(), "{advice}");
         }
@@ -397,7 +401,7 @@ mod tests {
             hold.message,
             "validating upgrade for CRD \"a\": servedVersionRemoval: served versions removed : [v1]"
         );
-        assert!(hold.note.message.contains("crd-safety-allow=a:servedVersionRemoval and "));
+        assert!(hold.note.message.contains("crd-safety-allow=a:servedVersionRemoval policy."));
         assert!(checked("servedVersionRemoval").is_ok());
     }
 

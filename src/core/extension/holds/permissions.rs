@@ -32,6 +32,8 @@ pub enum RbacPreflight {
 /// What is known of the rights of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
+    /// Whether there is no such account.
+    pub absent: bool,
     /// What it lacks, in the smallest form.
     pub missing: Permissions,
     /// Why that may not be all.
@@ -61,9 +63,14 @@ impl Judgement {
 
     /// Returns what to do about rights that are missing.
     pub fn advice(&self, extension: &str, account: &Account, version: &str) -> String {
+        let (what, them) = if self.absent {
+            ("does not exist".to_owned(), "it and the rights that it lacks")
+        } else {
+            (format!("lacks rights that {version} needs"), "them")
+        };
         let mut text = format!(
-            "service account {account} lacks rights that {version} needs: kubectl olm rbac \
-             {extension} --missing prints them for kubectl apply"
+            "service account {account} {what}: kubectl olm rbac {extension} --missing prints {them} \
+             for kubectl apply"
         );
         if self.wildcard_name {
             text.push_str(WILDCARD);
@@ -85,11 +92,13 @@ pub struct Judged<'a> {
 /// not held.
 pub(super) fn check(facts: &Facts<'_>) -> Result<Vec<Note>, Hold> {
     let Some(judged) = facts.permissions else { return Ok(Vec::new()) };
-    let Some(report) = judged.judgement.report() else { return Ok(Vec::new()) };
+    let absent = judged.judgement.absent;
+    let gone = absent.then(|| format!("service account {} does not exist", judged.account));
+    let Some(report) = gone.or_else(|| judged.judgement.report()) else { return Ok(Vec::new()) };
     let version = &facts.target.version;
     let advice = judged.judgement.advice(facts.name(), judged.account, version);
     let note = |message| Note { reason: Reason::PermissionsMissing, message };
-    if judged.enforced && facts.new_revision().is_some() {
+    if (judged.enforced || absent) && facts.new_revision().is_some() {
         return Err(Hold {
             message: report,
             note: note(advice),

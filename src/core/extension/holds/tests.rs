@@ -139,6 +139,19 @@ fn a_revision_that_is_there_is_not_held_by_what_it_holds() {
     assert_eq!(named, WORDS[..5]);
 }
 
+// Nothing is missing of the rights of a deleted account whose bindings are left.
+#[test]
+fn a_step_waits_for_an_account_that_is_gone() {
+    let judgement = Judgement { absent: true, ..Judgement::default() };
+    let account = "ns/sa".parse().unwrap();
+    let judged = Judged { judgement: &judgement, account: &account, enforced: false };
+    let held = look(&[], Change::Upgrade, |facts| {
+        first(&Facts { permissions: Some(judged), ..*facts }).unwrap_err()
+    });
+    assert_eq!(held.word(), "rights");
+    assert!(held.note.message.starts_with("service account ns/sa does not exist: "), "{held}");
+}
+
 // plugin.md U39, U40; applying.md F11
 #[test]
 fn only_the_approved_plan_is_written() {
