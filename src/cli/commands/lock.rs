@@ -9,7 +9,7 @@ use clap::Subcommand;
 use olm_core::annotations::is_paused;
 use olm_core::error::shell_word;
 use olm_core::plan::Plan;
-use olm_core::resolve::Catalog;
+use olm_core::revision::Origin;
 use olm_core::version::VersionRelease;
 
 use crate::commands::plan;
@@ -81,12 +81,12 @@ struct Locked {
     catalog: Option<LockedCatalog>,
 }
 
-/// The catalog that offers it.
+/// The catalog that it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 struct LockedCatalog {
     /// Its name.
     name: String,
-    /// Digest of its content.
+    /// Digest of its present content.
     digest: String,
 }
 
@@ -109,11 +109,8 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> Ended {
     let catalogs = cluster.all_catalogs().await?;
     let mut locked = Vec::new();
     for extension in &extensions {
-        match running(&cluster, extension).await? {
-            Some(found) => {
-                let catalog = offering(&cluster, &found, catalogs).await?;
-                locked.push(Locked { catalog, ..found });
-            }
+        match running(&cluster, extension, catalogs).await? {
+            Some(found) => locked.push(found),
             None => notice(&format!("note: {} has nothing installed", extension.name_any())),
         }
     }
@@ -123,15 +120,17 @@ async fn write(args: WriteArgs, global: &Global, out: &mut dyn Write) -> Ended {
     Ok(Outcome::Done)
 }
 
-/// Returns the installed bundle of an extension.
+/// Returns the installed bundle of an extension, with which of these catalogs it came from.
 async fn running(
     cluster: &Cluster,
     extension: &ClusterExtension,
+    catalogs: &[ClusterCatalog],
 ) -> anyhow::Result<Option<Locked>> {
     let name = extension.name_any();
     let revisions = cluster.revisions(&name).await?;
     let Some(installed) = states(&revisions).installed else { return Ok(None) };
-    let record = BundleRecord::of(installed);
+    let (record, came_from) = (BundleRecord::of(installed), Origin::of(installed).catalog);
+    let catalog = catalogs.iter().find(|catalog| Some(catalog.name_any()) == came_from);
     Ok(Some(Locked {
         image: pinned(&record, installed)?,
         name,
@@ -139,30 +138,11 @@ async fn running(
         bundle: record.name,
         version: record.version,
         release: record.release,
-        catalog: None,
+        catalog: catalog.map(|catalog| LockedCatalog {
+            name: catalog.name_any(),
+            digest: digest(catalog.resolved_reference().unwrap_or_default()).to_owned(),
+        }),
     }))
-}
-
-/// Returns the catalog of the cluster that an extension may take its bundle from.
-async fn offering(
-    cluster: &Cluster,
-    locked: &Locked,
-    catalogs: &[ClusterCatalog],
-) -> anyhow::Result<Option<LockedCatalog>> {
-    let snapshot = cluster.snapshot(&locked.name).await?;
-    let offers = |catalog: &Catalog<'_>| {
-        let package = catalog.content.and_then(|content| content.package(&locked.package));
-        let Some(Ok(package)) = package else { return false };
-        package.bundles.iter().any(|bundle| bundle.name == locked.bundle)
-    };
-    let Some(name) = snapshot.catalogs().into_iter().find(offers).map(|it| it.name.to_owned())
-    else {
-        return Ok(None);
-    };
-    let catalog = catalogs.iter().find(|catalog| catalog.name_any() == name);
-    let image = catalog.and_then(ClusterCatalog::resolved_reference);
-    let digest = image.map(|image| digest(image).to_owned()).unwrap_or_default();
-    Ok(Some(LockedCatalog { name, digest }))
 }
 
 /// Returns the digest of a reference; nothing if it names a tag.
@@ -226,7 +206,7 @@ async fn compare(args: &FileArgs, cluster: &Cluster) -> anyhow::Result<Vec<Compa
     for locked in lock.extensions {
         let extension = cluster.find_extension(&locked.name).await?;
         let now = match &extension {
-            Some(extension) => running(cluster, extension).await?,
+            Some(extension) => running(cluster, extension, &[]).await?,
             None => None,
         };
         compared.push(Compared { verdict: verdict(&locked, now.as_ref()), locked, now, extension });
@@ -382,7 +362,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::fixture::cases;
+    use crate::fixture::{cases, extension};
 
     fn locked(version: &str, image: &str) -> Locked {
         Locked {
@@ -439,10 +419,9 @@ mod tests {
         #[case] verdict: Verdict,
         #[case] want: Option<&str>,
     ) {
-        let extension = json!({"metadata": {"name": "e", "annotations": annotations},
-            "spec": {"namespace": "n", "source": {"sourceType": "Catalog",
-                "catalog": {"packageName": package}}}});
-        let extension: ClusterExtension = serde_json::from_value(extension).unwrap();
+        let source = json!({"catalog": {"packageName": package}});
+        let metadata = json!({"annotations": annotations});
+        let extension = extension(&json!({"metadata": metadata, "spec": {"source": source}}));
         let one = Compared {
             locked: locked("1.10.0", "r.io/p@sha256:a"),
             now: Some(locked("1.10.0", "r.io/p@sha256:b")),
