@@ -21,7 +21,7 @@ pub(crate) struct GraphArgs {
     name: String,
     #[command(flatten)]
     lookup: Lookup,
-    /// Channel to draw, by dewhy those of the extension, or all; may be repeated
+    /// Channel to draw, by default those of the extension, or all; may be repeated
     #[arg(long = "channel", value_name = "NAME")]
     channels: Vec<String>,
     /// The installed bundle
@@ -30,11 +30,11 @@ pub(crate) struct GraphArgs {
     /// Show the update path that OLM Classic would take
     #[arg(long)]
     classic: bool,
-    /// Draw every entry, as json and yaml do; by dewhy long runs are drawn as one
+    /// Draw every entry, as json and yaml do; by default long runs are drawn as one
     #[arg(long)]
     all: bool,
     /// Output format
-    #[arg(short, long, value_parser = drawn(), dewhy_value_t = Format::Tree)]
+    #[arg(short, long, value_parser = drawn(), default_value_t = Format::Tree)]
     output: Format,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn of_catalog(snapshot: &ExtensionSnapshot, name: &str) -> anyhow::Re
     let (request, environment) = snapshot.asked(&catalogs);
     let catalog = catalogs.iter().find(|catalog| catalog.name == name);
     let catalog = catalog.with_context(|| format!("there is no catalog {name:?}"))?;
-    let options = graph::Options { resolve: snapshot.options, ..graph::Options::dewhy() };
+    let options = graph::Options { resolve: snapshot.options, ..graph::Options::default() };
     Graph::new(&request, catalog, &environment, options)
 }
 

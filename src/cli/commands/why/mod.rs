@@ -94,10 +94,10 @@ pub(crate) async fn run(mut args: WhyArgs, global: &Global, out: &mut dyn Write)
         return usage("with --package and with -f only a VERSION may follow");
     }
     let named = args.lookup.named().await?;
-    let faults: Vec<_> = named.iter().filter_map(Named::unread).collect();
-    if let (Some(fault), true) = (faults.first(), faults.len() == named.len()) {
+    let unread: Vec<_> = named.iter().filter_map(Named::unread).collect();
+    if let (Some(why), true) = (unread.first(), unread.len() == named.len()) {
         // There is nothing to explain.
-        bail!("{fault}");
+        bail!("{why}");
     }
     inquiry.snapshot.catalogs = named.iter().map(Named::known).collect();
     inquiry.answer(&args, out)
