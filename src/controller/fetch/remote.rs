@@ -95,7 +95,9 @@ impl Remote {
         for (name, download) in self.downloads.lock().iter() {
             self.backoff.forget(name);
             download.end.send_modify(|ended| {
-                ended.iter_mut().for_each(|ended| ended.retry = None);
+                if let Some(ended) = ended {
+                    ended.retry = None;
+                }
             });
         }
         self.done.send_modify(|count| *count += 1);

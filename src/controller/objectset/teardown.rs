@@ -165,10 +165,7 @@ impl Attempt<'_> {
             return Ok(false);
         }
         Ok(!ctx.list_siblings(set).await?.iter().any(|one| {
-            one.spec.revision > set.spec.revision
-                && one.spec.lifecycle_state == LifecycleState::Active
-                && one.metadata.deletion_timestamp.is_none()
-                && has_succeeded(one)
+            one.spec.revision > set.spec.revision && is_in_use(one) && has_succeeded(one)
         }))
     }
 
@@ -207,7 +204,8 @@ impl Attempt<'_> {
         let owners = self.set.uid().into_iter().collect();
         let mut crds = self.ctx.crds_of(&owners).await?;
         if !crds.is_empty() {
-            let heirs = self.heirs().await?;
+            // Of several that are deleted or replaced together, none keeps a CRD for the others.
+            let heirs = self.heirs(is_in_use).await?;
             crds.retain(|crd| !heirs.iter().any(|heir| has_owner(crd, heir)));
         }
         if crds.is_empty() {
@@ -217,12 +215,14 @@ impl Attempt<'_> {
         self.release_crds(&remover, (&owners, &crds), BY_HAND).await
     }
 
-    /// Returns the UIDs of the other revisions of the extension that stay, so that what they own as well
-    /// goes back to them.
-    async fn heirs(&self) -> Result<BTreeSet<String>, ObjectSetError> {
-        let others = self.ctx.list_siblings(self.set).await?.into_iter();
-        let others = others.filter(|other| other.uid() != self.set.uid());
-        Ok(others.filter(stays).filter_map(|other| other.uid()).collect())
+    /// Returns the UIDs of those other revisions of the extension to which goes back what they own as well.
+    async fn heirs(
+        &self,
+        stays: impl Fn(&ClusterObjectSet) -> bool,
+    ) -> Result<BTreeSet<String>, ObjectSetError> {
+        let siblings = self.ctx.list_siblings(self.set).await?.into_iter();
+        let heirs = siblings.filter(|other| other.uid() != self.set.uid() && stays(other));
+        Ok(heirs.filter_map(|other| other.uid()).collect())
     }
 
     /// Lets go of those CRDs of these owners that stay.
@@ -294,7 +294,7 @@ impl Attempt<'_> {
         let archives = crds == Crds::KeptWithInstances;
         match crds {
             // One that never became the installed one may have taken over what that needs.
-            Crds::KeptWithInstances => remover.heirs = self.heirs().await?,
+            Crds::KeptWithInstances => remover.heirs = self.heirs(stays).await?,
             Crds::Kept => self.keep_all_data(&remover).await?,
             Crds::Removed => {}
         }
@@ -434,12 +434,16 @@ impl Attempt<'_> {
     }
 }
 
+fn is_in_use(revision: &ClusterObjectSet) -> bool {
+    revision.spec.lifecycle_state == LifecycleState::Active
+        && revision.metadata.deletion_timestamp.is_none()
+}
+
 /// Returns whether a revision stays, so that what it owns as well goes back to it: one that is being
 /// deleted does so only as what is installed.
 fn stays(revision: &ClusterObjectSet) -> bool {
-    revision.spec.lifecycle_state == LifecycleState::Active
-        && (revision.metadata.deletion_timestamp.is_none()
-            || has_finalizer(revision) && has_succeeded(revision))
+    let installed = has_finalizer(revision) && has_succeeded(revision);
+    is_in_use(revision) || installed && revision.spec.lifecycle_state == LifecycleState::Active
 }
 
 /// Returns what is said of a CRD that stays.
@@ -562,6 +566,7 @@ fn is_identity_failure(err: &ObjectSetError) -> bool {
 mod tests {
     use std::sync::Arc;
 
+    use olm_core::status::object_set;
     use rstest::rstest;
     use serde_json::json;
 
@@ -611,6 +616,26 @@ mod tests {
             describe(&remover, &remaining).await,
             "waiting for Service.v1 n/a [example.com/a, example.com/b]\nwaiting for Service.v1 n/a"
         );
+    }
+
+    // applying.md 7.2: what is deleted or archived beside a stuck revision keeps no CRD for it
+    #[rstest]
+    #[case::active("Active", false, (true, true))]
+    #[case::archived("Archived", false, (false, false))]
+    #[case::installed_and_deleted("Active", true, (false, true))]
+    fn a_revision_keeps_what_another_leaves_while_it_stays(
+        #[case] state: &str,
+        #[case] deleted: bool,
+        #[case] want: (bool, bool),
+    ) {
+        let deleted = deleted.then_some("2026-01-01T00:00:00Z");
+        let set = json!({"metadata": {"name": "e-1", "deletionTimestamp": deleted,
+                "finalizers": [olm_api::keys::finalizer::TEARDOWN]},
+            "spec": {"revision": 1, "lifecycleState": state, "collisionProtection": "Prevent"}});
+        let mut set: ClusterObjectSet = serde_json::from_value(set).unwrap();
+        let conditions = &mut set.status.get_or_insert_default().conditions;
+        object_set::succeeded().put(conditions, None, Timestamp::UNIX_EPOCH);
+        assert_eq!((is_in_use(&set), stays(&set)), want);
     }
 
     // applying.md 3.9
