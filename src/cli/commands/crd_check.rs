@@ -79,33 +79,24 @@ pub(crate) async fn run(args: CrdCheckArgs, global: &Global, out: &mut dyn Write
         _ => definitions((old, &args.old), sources, <[Source]>::first).await?,
     };
     let rules = if args.crd_safety_compat { Rules::Upstream } else { Rules::Loosenings };
-    let verdicts = new.iter().map(|(name, new)| {
-        let (mut findings, mut advice) = (Vec::new(), None);
-        if let Some(old) = old.get(name) {
+    let mut verdicts = Vec::new();
+    for (name, new) in new {
+        let mut verdict = Verdict { name, findings: Vec::new(), first: None, objects: None };
+        if let Some(old) = old.get(&verdict.name) {
             // Objects that nobody can ask for are stored in the version that the CRD stores.
-            let (old, new) = (Definition::of(old), Definition::of(new));
+            let (old, new) = (Definition::of(old), Definition::of(&new));
             let old = if rules == Rules::Upstream { old } else { old.written() };
-            findings = compare(&old, &new, rules);
-            advice = first(&old, &new, &findings);
+            verdict.findings = compare(&old, &new, rules);
+            verdict.first = first(&old, &new, &verdict.findings);
         }
-        Verdict { name: name.clone(), findings, first: advice, objects: None }
-    });
-    let mut verdicts: Vec<_> = verdicts.collect();
-    let refused: Vec<&mut Verdict> =
-        verdicts.iter_mut().filter(|verdict| !verdict.findings.is_empty()).collect();
-    if let Some(cluster) = &cluster {
-        let client = cluster.own_client();
-        let there = if is_live {
-            old
-        } else {
-            live(client, refused.iter().map(|verdict| verdict.name.clone()).collect()).await?
-        };
-        for verdict in refused {
-            let next = Object::from_value(new[&verdict.name].clone());
-            if let (Some(crd), Some(next)) = (there.get(&verdict.name), next) {
-                verdict.objects = Some(judged(client, (crd, &next), JUDGED).await);
+        if let (Some(cluster), false) = (&cluster, verdict.findings.is_empty()) {
+            let client = cluster.own_client();
+            let there = live(client, vec![verdict.name.clone()]).await?;
+            if let (Some(crd), Some(new)) = (there.get(&verdict.name), Object::from_value(new)) {
+                verdict.objects = Some(judged(client, (crd, &new), JUDGED).await);
             }
         }
+        verdicts.push(verdict);
     }
     match args.output {
         Format::Json => write_json(out, &as_json(&verdicts))?,
