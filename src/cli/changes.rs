@@ -8,12 +8,14 @@ use kube::api::PatchParams;
 use kube::core::ClusterResourceScope;
 use kube::{Resource, ResourceExt};
 use olm_api::CollisionProtection;
-use olm_api::keys::{annotation, manager};
+use olm_api::keys::manager;
 use olm_cluster::join_bounded;
 use olm_core::annotations::is_paused;
 use olm_core::manager::tool_of;
 use olm_core::plan::differences;
-use olm_core::revision::{Adoption, Claim, Decision, Sibling, decide, put_back, without_refused};
+use olm_core::revision::{
+    Adoption, Claim, Decision, RevisionOwner, Sibling, put_back, without_refused,
+};
 use olm_core::yaml::to_yaml;
 
 use crate::managed::{self, Managed, failure};
@@ -317,23 +319,26 @@ pub(crate) async fn existing<'a>(
     revisions: &[ClusterObjectSet],
     objects: impl Iterator<Item = &'a Object>,
 ) -> Vec<(&'a Object, Result<(Object, Decision), String>)> {
-    let claim = Claim {
-        uid: String::new(),
-        revision: revisions.last().map_or(1, |newest| newest.spec.revision + 1),
-        protection: CollisionProtection::Prevent,
-        owner_name: extension.metadata.name.clone(),
-        strangers: BTreeSet::new(),
-        adoption: Adoption::of(extension.annotations()),
-    };
     let known = revisions.iter().map(|set| (set.uid(), set.spec.revision));
     let known = known.chain([(extension.uid(), 0)]);
     let siblings = known.filter_map(|(uid, revision)| Some(Sibling { uid: uid?, revision }));
-    let siblings: Vec<_> = siblings.collect();
+    let claim = Claim {
+        owner: RevisionOwner {
+            name: String::new(),
+            uid: String::new(),
+            revision: revisions.last().map_or(1, |newest| newest.spec.revision + 1),
+            owner_name: extension.metadata.name.clone(),
+            archived: Vec::new(),
+        },
+        siblings: siblings.collect(),
+        strangers: BTreeSet::new(),
+        adoption: Adoption::of(extension.annotations()),
+    };
     let found = objects.map(|object| async move { (object, live(client, object).await) });
     let found = join_bounded(found.collect()).await.into_iter();
     let judged = found.filter_map(|(object, live)| {
         let judged = live.transpose()?.map(|live| {
-            let decision = decide(Some(&live), &claim, &siblings, annotation::REVISION);
+            let decision = claim.decide(Some(&live), CollisionProtection::Prevent);
             (live, decision)
         });
         Some((object, judged))

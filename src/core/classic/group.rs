@@ -92,8 +92,8 @@ fn convert(group: &Object, answer: &mut Answer) -> Group {
         let text = "ignored by OLM Classic, because targetNamespaces is set";
         answer.line(group, Carried::NotNeeded, "selector", text);
     }
-    let (count, named) = (names.len(), names.iter().join(", "));
-    let line = format!("{field}: {named}");
+    let (count, listed) = (names.len(), names.iter().join(", "));
+    let line = format!("{field}: {listed}");
     match names.first() {
         None if field == "selector" => {
             let text = "its status does not list the selected namespaces: set targetNamespaces";
@@ -107,7 +107,7 @@ fn convert(group: &Object, answer: &mut Answer) -> Group {
         Some(_) if count == 1 => answer.line(group, Carried::Yes, line, "becomes watchNamespace"),
         Some(_) => {
             let text = format!(
-                "watches {count} namespaces ({named}); an extension watches one or all: set \
+                "watches {count} namespaces ({listed}); an extension watches one or all: set \
                  watchNamespace, or it watches all"
             );
             answer.line(group, Carried::No, line, text);

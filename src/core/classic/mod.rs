@@ -188,7 +188,7 @@ impl<'a> Classic<'a> {
         })
     }
 
-    /// Returns the name of the catalog that a Subscription follows, and the CatalogSource that it becomes
+    /// Returns the name of the catalog that a Subscription follows, and the `CatalogSource` that it becomes
     /// of, if that is there.
     pub fn catalog<'s>(&self, subscription: &'s Object) -> (&'s str, Option<&'a Object>) {
         let source = subscription.text_at("/spec/source");
