@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub(super) subscription: Object,
     /// The CSV that it had installed.
     pub(super) csv: Object,
-    /// Its InstallPlans, and the OperatorGroup.
+    /// Its `InstallPlan`s, and the `OperatorGroup`.
     pub(super) others: Vec<Object>,
     /// Names, labels and owners of what runs.
     pub(super) running: Vec<Object>,
