@@ -45,15 +45,18 @@ impl Backoff {
         self.next_within(key, self.cap)
     }
 
-    /// Like [`Backoff::next`], with the delay before jitter held at or below `limit`.
+    /// Like [`Backoff::next`], with the delay before jitter held at or below `limit`, beyond which no
+    /// failure counts.
     pub fn next_within(&self, key: &str, limit: Duration) -> Duration {
-        let failures = {
+        let delay = {
             let mut counts = self.failures.lock();
             let count = counts.entry(key.to_owned()).or_default();
-            *count = count.saturating_add(1);
-            *count
+            if delay(self.first, self.cap, *count) < limit {
+                *count = count.saturating_add(1);
+            }
+            delay(self.first, self.cap, *count)
         };
-        jittered(delay(self.first, self.cap, failures).min(limit))
+        jittered(delay.min(limit))
     }
 
     /// Forgets the failures of `key`: its next delay is the first one again.

@@ -145,7 +145,8 @@ impl State {
     }
 
     /// Takes in one event of a watch in this mode, of the object `of` if it is for a single one. Returns
-    /// who is to be woken: after a list those for whom anything has changed, after the first one all.
+    /// who is to be woken: after a list those for whom anything has changed or is missing, after the
+    /// first one all.
     fn note(
         &mut self,
         (of, event): (Option<&Place>, Event<Metadata>),
@@ -163,7 +164,11 @@ impl State {
                 let (mut before, mut now) = (HashMap::new(), HashMap::new());
                 before.extend(self.versions.extract_if(|place, _| is_listed(place)));
                 now.extend(listing.versions.extract_if(|place, _| is_listed(place)));
-                let is_new = |place: &Place| before.get(place) != now.get(place);
+                // What is missing may have come and gone meanwhile, and have been read in between.
+                let is_new = |place: &Place| {
+                    is_listed(place)
+                        && (before.get(place) != now.get(place) || !now.contains_key(place))
+                };
                 let told = self.wanting(|places| first || places.iter().any(is_new));
                 self.versions.extend(now);
                 return told;
@@ -612,7 +617,7 @@ mod tests {
         assert_eq!(told(None, &first), ["a-1", "b-1"]);
         assert!(told(None, &first).is_empty());
         assert_eq!(told(None, &[("b", "1"), ("both", "1")]), ["a-1"]);
-        assert_eq!(told(None, &[("b", "2"), ("both", "1")]), ["b-1"]);
+        assert_eq!(told(None, &[("b", "2"), ("both", "1")]), ["a-1", "b-1"]);
         // A watch of one object says nothing of the others.
         assert_eq!(told(Some("a"), &[("a", "1")]), ["a-1"]);
         assert_eq!(told(Some("b"), &[]), ["b-1"]);

@@ -10,8 +10,8 @@ use olm_api::{API_VERSION, ClusterExtension, ClusterObjectSet, LifecycleState};
 use olm_cluster::{read_secrets, resolve};
 use olm_core::revision::{
     Account, Change, ContentSecret, Desired, Extension, build, check_annotations, compare,
-    has_finalizer, needs_patch, next_number, number_after, orphan_mark, outdated, pack, rebuild,
-    recorded_account, referenced_secrets, revision_name,
+    has_finalizer, is_secret_name, needs_patch, next_number, number_after, orphan_mark, outdated,
+    pack, rebuild, recorded_account, referenced_secrets, revision_name,
 };
 use serde_json::json;
 
@@ -249,10 +249,8 @@ impl KnownRevisions {
         }
         let (revision, namespace) = (set.name_any(), &self.system_namespace);
         let api = Api::<Secret>::namespaced(self.client.clone(), namespace);
-        let is_content =
-            |name: &str| name.strip_prefix(&*revision).is_some_and(|it| it.starts_with('-'));
         for (place, name) in referenced_secrets(&set.spec, namespace) {
-            if place != *namespace || !is_content(&name) {
+            if place != *namespace || !is_secret_name(&name, &revision) {
                 continue;
             }
             let found = api.get_metadata_opt(&name).await;

@@ -6,6 +6,7 @@ use itertools::Itertools as _;
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::go_text;
 use super::loosening::DOCUMENTATION;
 use crate::error::quote;
 use crate::go_json;
@@ -143,15 +144,20 @@ fn nullable(old: &Value, new: &Value) -> Option<String> {
     }
 }
 
+/// Longer alternatives, in bytes of JSON, are printed as JSON: as a struct of Go they are up to 300 times
+/// as long.
+const MAX_GO_BYTES: usize = 16 << 10;
+
 fn one_of(old: &Value, new: &Value) -> Option<String> {
-    // With other documentation it is the same alternative. Upstream prints it as Go does a struct,
-    // which is hundreds of times as long.
+    let json = [old, new].map(go_json::to_string);
+    let prints_as_go = json.iter().map(String::len).sum::<usize>() <= MAX_GO_BYTES;
+    // With other documentation it is the same alternative.
     let text = |schema: &Value| {
         let mut schema = schema.clone();
         if let Value::Object(schema) = &mut schema {
             schema.retain(|key, _| !DOCUMENTATION.contains(&key.as_str()));
         }
-        go_json::to_string(&schema)
+        if prints_as_go { go_text::of_schema(&schema) } else { go_json::to_string(&schema) }
     };
     let (old, new) = (sorted(old, text), sorted(new, text));
     let said = |text: &str, schemas: &[&str]| Some(format!("{text}: [{}]", schemas.join(" ")));

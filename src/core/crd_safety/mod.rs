@@ -14,6 +14,7 @@ mod compare;
 mod definition;
 mod evidence;
 mod finding;
+mod go_text;
 mod loosening;
 mod schema;
 mod waiver;

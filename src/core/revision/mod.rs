@@ -51,7 +51,9 @@ pub use owner::{
     is_made_for, is_marked_orphaned, is_orphaned, is_revision, keep_makers, mislabelled,
     orphan_mark, owner_name,
 };
-pub use pack::{ContentRef, ContentSecret, Packed, digest, digest_packed, pack, unpack};
+pub use pack::{
+    ContentRef, ContentSecret, Packed, digest, digest_packed, is_secret_name, pack, unpack,
+};
 pub use phase::{
     MAX_OBJECTS, MAX_PHASES, Phase, archive_groups, defined_kinds, phase_of, phases,
     reject_duplicates, removal_groups, removal_kinds,

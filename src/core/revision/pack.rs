@@ -175,11 +175,20 @@ fn store(object: &Object) -> Result<Vec<u8>, usize> {
     Ok(compressed)
 }
 
+/// Digits of the hash in the name of a Secret.
+const HASH: usize = 16;
+
 fn secret_name(revision: &str, data: &BTreeMap<String, Vec<u8>>) -> String {
     let mut hash = Sha256::new();
     for (key, value) in data {
         hash.update(key.as_bytes());
         hash.update(value);
     }
-    format!("{revision}-{}", &hex(&hash.finalize())[..16])
+    format!("{revision}-{}", &hex(&hash.finalize())[..HASH])
+}
+
+/// Returns whether content of a revision may have this name.
+pub fn is_secret_name(name: &str, revision: &str) -> bool {
+    let hash = name.strip_prefix(revision).and_then(|rest| rest.strip_prefix('-'));
+    hash.is_some_and(|it| it.len() == HASH && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
