@@ -263,7 +263,10 @@ where
 /// Reads how long to wait: seconds, or a time with units.
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     let known = text.parse::<u64>().ok();
-    let with_units = || u64::try_from(text.parse::<SignedDuration>().ok()?.as_secs()).ok();
+    let with_units = || {
+        let time = text.parse::<SignedDuration>().ok()?;
+        u64::try_from(time.as_millis()).ok().map(|milliseconds| milliseconds.div_ceil(1000))
+    };
     known.or_else(with_units).ok_or_else(|| "not a time such as 90s, 10m or 1h".to_owned())
 }
 

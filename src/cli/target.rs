@@ -427,7 +427,9 @@ pub(crate) async fn account(
     let account = account.context("it names no service account")?;
     if settings.assumed.is_none() {
         let namespace = settings.namespace.as_deref().unwrap_or(SYSTEM_NAMESPACE);
-        settings.controller.reserved(namespace).check(&account, None)?;
+        settings.controller.reserved(namespace).check(&account, None).map_err(|error| {
+            Failure::failed(error.to_string(), "choose another namespace or service account")
+        })?;
     }
     Ok(account)
 }

@@ -109,8 +109,9 @@ impl Backup {
                 bail!("{shown} is the backup of another cluster: --backup names another file");
             }
             let entry = Entry::read(&document);
-            let lacks = "the backup lacks a Subscription or its ClusterServiceVersion";
-            entries.push(entry.context(lacks)?);
+            entries.push(entry.with_context(|| {
+                format!("{shown}: an entry lacks its Subscription or its ClusterServiceVersion: --backup names another file")
+            })?);
         }
         Ok(Self { path: path.to_owned(), cluster: cluster.to_owned(), entries })
     }

@@ -177,6 +177,13 @@ impl<'a> World<'a> {
                 )
             }));
         }
+        if let Some(entry) =
+            kept.filter(|_| !found.progress.extended && found.progress.csv == Csv::Gone)
+        {
+            let is_deployment = |it: &Object| it.kind() == "Deployment";
+            found.is_removed =
+                entry.running.iter().any(is_deployment) && !running.iter().any(is_deployment);
+        }
         let Some(migration) = migration else {
             let text = "it cannot be converted, or another Subscription for its package is";
             let name = subscription.name();
@@ -192,11 +199,6 @@ impl<'a> World<'a> {
                 }
             }
             return Ok(found);
-        }
-        if let Some(entry) = kept.filter(|_| found.progress.csv == Csv::Gone) {
-            let is_deployment = |it: &Object| it.kind() == "Deployment";
-            found.is_removed =
-                entry.running.iter().any(is_deployment) && !running.iter().any(is_deployment);
         }
         if found.is_removed {
             let hint = "kubectl olm install, or another --backup for a new Subscription";

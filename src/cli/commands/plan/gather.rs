@@ -273,7 +273,7 @@ impl Step<'_> {
             reverted: self.reverted,
             images: self.images,
         });
-        let known: BTreeSet<_> = present.iter().map(Object::key).collect();
+        let known: BTreeSet<_> = old.iter().map(Object::key).collect();
         let new = self.desired.phases.iter().flat_map(|phase| &phase.objects);
         let new = new.filter(|object| !known.contains(&object.key()));
         for (object, found) in changes::existing(client, extension.object, revisions, new).await {
@@ -289,7 +289,7 @@ impl Step<'_> {
 fn whose(owner: Option<OwnerReference>) -> String {
     owner.map_or_else(
         || "exists, without a controlling owner".to_owned(),
-        |OwnerReference { kind, name, .. }| format!("is of {kind} {name}"),
+        |OwnerReference { kind, name, .. }| format!("belongs to {kind} {name}"),
     )
 }
 

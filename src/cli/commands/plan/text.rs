@@ -235,10 +235,10 @@ mod tests {
     fn what_prevents_a_step_is_named() {
         let mut plan = plan();
         plan.held_by.insert("crds");
-        plan.note_taken(&objects(2)[2], "is of ConfigMap x".to_owned());
+        plan.note_taken(&objects(2)[2], "belongs to ConfigMap x".to_owned());
         let rows = rows(&plan);
         assert!(rows.iter().all(|(label, _)| *label != "rollback"), "{rows:?}");
-        let taken = vec!["ConfigMap ns/only-2 is of ConfigMap x".to_owned()];
+        let taken = vec!["ConfigMap ns/only-2 belongs to ConfigMap x".to_owned()];
         assert!(rows.contains(&("taken", taken)), "{rows:?}");
         assert!(rows.contains(&("held by", vec!["crds, objects, policy".to_owned()])), "{rows:?}");
     }

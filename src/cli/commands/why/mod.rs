@@ -323,7 +323,7 @@ mod tests {
         let asked = snapshot.asked(&catalogs);
         let report = snapshot.explained(&catalogs, &asked, None);
         let hints: Vec<_> = report.hints.iter().map(|hint| hint.text.as_str()).collect();
-        assert_eq!(hints, ["to continue without red: leave out its --from"]);
+        assert_eq!(hints, ["to continue without red: leave out --from for it"]);
     }
 
     #[test]

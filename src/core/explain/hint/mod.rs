@@ -14,7 +14,7 @@ pub(super) use advise::hints;
 const FORCE: &str = "upgradeConstraintPolicy SelfCertified";
 /// How a catalog of a cluster is left out, and how one that a command line names.
 const DISABLED: &str = "availabilityMode Unavailable, or a selector that excludes it";
-const NOT_NAMED: &str = "leave out its --from";
+const NOT_NAMED: &str = "leave out --from for it";
 
 /// A suggestion, and its text.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
