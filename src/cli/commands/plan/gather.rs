@@ -238,7 +238,8 @@ impl Step<'_> {
     ) -> anyhow::Result<Plan> {
         let (client, state) = (cluster.own_client(), cluster.state().await?);
         let old: &[Object] = before.as_ref().map_or(&[], |before| &before.objects);
-        let mut present = old.to_vec();
+        // Those of the installed revision come first.
+        let (mut present, installed) = (old.to_vec(), old.len());
         for set in states(revisions).rolling {
             // As the controller: what cannot be read does not count.
             let phases = cluster.content(set).await.unwrap_or_default();
@@ -273,7 +274,7 @@ impl Step<'_> {
             reverted: self.reverted,
             images: self.images,
         });
-        let known: BTreeSet<_> = old.iter().map(Object::key).collect();
+        let known: BTreeSet<_> = present[..installed].iter().map(Object::key).collect();
         let new = self.desired.phases.iter().flat_map(|phase| &phase.objects);
         let new = new.filter(|object| !known.contains(&object.key()));
         for (object, found) in changes::existing(client, extension.object, revisions, new).await {
