@@ -25,8 +25,8 @@ const CPU_AT_REST: f64 = 0.25;
 const DESCRIPTORS: usize = 16;
 const WATCHES_OF_A_CONNECTION: u64 = 100;
 /// Most lists of a kind of a controller that comes back, as the controller itself, however many
-/// extensions there are.
-const LISTS: u64 = 5;
+/// extensions there are: of Secrets four watches, the unused content and the Helm releases.
+const LISTS: u64 = 6;
 /// Most reads of a controller that starts: its rights, what is served, and its watches.
 const READS_OF_START: u64 = 150;
 /// Most reads of an extension when the controller comes back: the watch as its account of the one
