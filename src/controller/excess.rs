@@ -26,7 +26,7 @@ const REFUSALS: u32 = 3;
 const SAY: Duration = Duration::from_mins(1);
 /// What ends it. The bindings are those of upstream: v1.11, and v1.6 to v1.10.
 const REMEDY: &str = "kubectl delete clusterrolebinding operator-controller-cluster-admin-rolebinding \
-    operator-controller-manager-admin-rolebinding removes those of upstream, and kubectl get \
+    operator-controller-manager-admin-rolebinding --ignore-not-found removes those of upstream, and kubectl get \
     clusterrolebindings -o wide shows others; on a test cluster, pass --allow-excessive-rights";
 
 /// Waits until the API server says that this process may not do everything.

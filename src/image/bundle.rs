@@ -227,8 +227,7 @@ fn write(
     };
     let mut head = serde_json::to_vec(&head)?;
     head.push(b'\n');
-    let writing = room.enter()?;
-    writing.take(head.len() + files.values().map(Vec::len).sum::<usize>())?;
+    let _writing = room.enter_with(head.len() + files.values().map(Vec::len).sum::<usize>())?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(directory)?;
     let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;

@@ -2,7 +2,8 @@
 //!
 //! The files are measured when somebody begins to write and nobody else does; from then on every byte
 //! that is written counts. So a limit is never passed, and what is removed in the meantime counts as
-//! room for whoever begins next.
+//! room for whoever begins next. A writer that knows its size is let in without a measurement if it fits
+//! by the count so far, so that an install does not read through the bundles of all others.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -24,17 +25,21 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// At least what the files have.
-    bytes: u64,
+    /// At least what the files have; absent before they were measured.
+    bytes: Option<u64>,
+    /// Those who do not know how much they will write.
     writers: usize,
+    /// What the others write, of which a measurement may not have seen all.
+    sized: u64,
 }
 
 /// Somebody who writes into a room, until it is dropped; clones are the same one.
 #[derive(Debug, Clone)]
 pub struct Writing(Option<Arc<Turn>>);
 
+/// Its place, and the bytes of one that knows its size.
 #[derive(Debug)]
-struct Turn(Arc<Shared>);
+struct Turn(Arc<Shared>, Option<u64>);
 
 /// A file that takes room as it grows.
 #[derive(Debug)]
@@ -49,16 +54,32 @@ impl Room {
         Self(Some(Arc::new(Shared { limit, folders, taken: Mutex::default() })))
     }
 
-    /// Begins to write. Blocks.
+    /// Begins to write, nobody knows how much. Blocks.
     pub fn enter(&self) -> io::Result<Writing> {
+        self.begin(None)
+    }
+
+    /// Begins to write so many bytes, and takes the room for them. Blocks.
+    pub fn enter_with(&self, bytes: usize) -> io::Result<Writing> {
+        let writing = self.begin(Some(bytes as u64))?;
+        writing.take(bytes)?;
+        Ok(writing)
+    }
+
+    fn begin(&self, sized: Option<u64>) -> io::Result<Writing> {
         let Some(shared) = &self.0 else { return Ok(Writing(None)) };
         let mut taken = shared.taken();
-        if taken.writers == 0 {
-            taken.bytes =
-                shared.folders.iter().map(|folder| bytes_below(folder)).sum::<io::Result<_>>()?;
+        let fits = sized.zip(taken.bytes).is_some_and(|(more, all)| shared.fits(all, more));
+        if taken.writers == 0 && !fits {
+            let measured = shared.folders.iter().map(|folder| bytes_below(folder));
+            let all = measured.sum::<io::Result<u64>>()?;
+            taken.bytes = Some(all.saturating_add(taken.sized));
         }
-        taken.writers += 1;
-        Ok(Writing(Some(Arc::new(Turn(Arc::clone(shared))))))
+        match sized {
+            Some(bytes) => taken.sized += bytes,
+            None => taken.writers += 1,
+        }
+        Ok(Writing(Some(Arc::new(Turn(Arc::clone(shared), sized)))))
     }
 }
 
@@ -66,25 +87,33 @@ impl Shared {
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn fits(&self, all: u64, more: u64) -> bool {
+        all.saturating_add(more) <= self.limit
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.taken().writers -= 1;
+        let mut taken = self.0.taken();
+        match self.1 {
+            Some(bytes) => taken.sized -= bytes,
+            None => taken.writers -= 1,
+        }
     }
 }
 
 impl Writing {
     /// Takes room for so many bytes, or fails.
     pub fn take(&self, bytes: usize) -> io::Result<()> {
-        let Some(Turn(shared)) = self.0.as_deref() else { return Ok(()) };
+        let Some(Turn(shared, _)) = self.0.as_deref() else { return Ok(()) };
         let mut taken = shared.taken();
-        let all = taken.bytes.saturating_add(bytes as u64);
-        if all > shared.limit {
+        let all = taken.bytes.unwrap_or_default();
+        if !shared.fits(all, bytes as u64) {
             let text = format!("cache limit of {} bytes reached", shared.limit);
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, text));
         }
-        taken.bytes = all;
+        taken.bytes = Some(all + bytes as u64);
         Ok(())
     }
 
@@ -154,6 +183,36 @@ mod tests {
         fs::remove_file(file(&one, "a")).unwrap();
         write(&room, &file(&one, "c"), 60).unwrap();
         write(&Room::default(), &file(&one, "d"), 1000).unwrap();
+    }
+
+    #[test]
+    fn what_was_removed_is_found_when_something_would_not_fit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (hidden, file) = (folder.path().join("hidden"), folder.path().join("a"));
+        let room = Room::within(100, vec![folder.path().to_owned()]);
+        write(&room, &file, 60).unwrap();
+        // Written by somebody else: seen only by who measures.
+        fs::write(&hidden, [0; 60]).unwrap();
+        drop(room.enter_with(40).unwrap());
+        room.enter_with(1).unwrap_err();
+        fs::remove_file(&hidden).unwrap();
+        drop(room.enter_with(40).unwrap());
+        room.enter_with(41).unwrap_err();
+    }
+
+    #[test]
+    fn who_knows_its_size_hides_no_room_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let room = Room::within(100, vec![folder.path().to_owned()]);
+        write(&room, &file, 60).unwrap();
+        fs::remove_file(&file).unwrap();
+        let sized = room.enter_with(30).unwrap();
+        let (other, more) = (room.enter().unwrap(), 71);
+        other.take(more).unwrap_err();
+        other.take(more - 1).unwrap();
+        drop((sized, other));
+        room.enter_with(100).unwrap();
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod cache;
 mod content;
 mod said;
+mod snapshot;
 
 use std::sync::Arc;
 
@@ -11,7 +12,6 @@ use futures::future;
 use futures::stream::{self, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::client::ClientBuilder;
-use olm_api::conditions::Reason;
 use olm_api::keys::label;
 use olm_api::keys::name::SYSTEM_NAMESPACE;
 use olm_cluster::{
@@ -19,13 +19,9 @@ use olm_cluster::{
     without_secrets,
 };
 use olm_core::catalog::read::Meta;
-use olm_core::explain::{Report, explain};
 use olm_core::extension::{KnownCatalog, Policy, Question, ValidExtension, going_back};
 use olm_core::resolve::constraint::Breakage;
-use olm_core::resolve::{
-    self, Catalog, CatalogProblem, Environment, Knowledge, Options, Provider, Request, Resolution,
-    UpdatePolicy,
-};
+use olm_core::resolve::{self, CatalogProblem, Environment, Knowledge, Provider, UpdatePolicy};
 use olm_core::revision::{self, Phase};
 use olm_core::selector::Selector;
 use olm_core::settings::{ControllerSettings, MissingOptionalKinds};
@@ -36,6 +32,7 @@ use tower::util::{MapErrLayer, MapRequestLayer};
 
 use content::CatalogTransport;
 pub(crate) use content::{CatalogAccess, Kept, answers, heads};
+pub(crate) use snapshot::ExtensionSnapshot;
 
 use crate::connection::{Global, dry};
 use crate::limit::limited;
@@ -81,88 +78,6 @@ impl ClusterState {
             MissingOptionalKinds::Fail => Vec::new(),
             MissingOptionalKinds::Defer => self.environment.unserved(revision::OPTIONAL_GROUPS),
         }
-    }
-}
-
-/// An extension with everything that its resolution depends on.
-#[derive(Debug)]
-pub(crate) struct ExtensionSnapshot {
-    /// Its spec, its annotations and the installed bundle.
-    pub(crate) question: Question,
-    /// Every catalog of the cluster, by name, with what it has of the package.
-    pub(crate) catalogs: Vec<KnownCatalog>,
-    /// The version, served kinds and installed bundles of the cluster.
-    pub(crate) environment: Environment,
-    /// The options with which the controller resolves it.
-    pub(crate) options: Options,
-    /// Whether the catalogs are named on the command line, and not those of a cluster.
-    pub(crate) is_named: bool,
-}
-
-impl ExtensionSnapshot {
-    /// Returns what is asked of catalogs that are named on the command line.
-    pub(crate) fn of_named(
-        question: Question,
-        catalogs: Vec<KnownCatalog>,
-        options: Options,
-    ) -> Self {
-        let (environment, options) = (Environment::default(), question.options(options));
-        Self { question, catalogs, environment, options, is_named: true }
-    }
-
-    /// Returns the catalogs in the form that resolution takes.
-    pub(crate) fn catalogs(&self) -> Vec<Catalog<'_>> {
-        self.catalogs.iter().map(KnownCatalog::as_catalog).collect()
-    }
-
-    /// Returns whether the answer depends on the installed bundles, and if so, on the kinds that
-    /// these define, whatever they ask for themselves.
-    fn counts_installed(&self) -> Option<bool> {
-        let catalogs = self.catalogs();
-        let needs = self.question.needs(&catalogs, &self.options);
-        let replaces = || self.question.replaces(&self.resolve(&catalogs));
-        let counts = needs.cluster && (needs.installed || replaces());
-        counts.then(|| self.question.asks_for_kinds(&catalogs))
-    }
-
-    /// Returns the environment in which it is resolved, from catalogs that it has.
-    pub(crate) fn environment(&self, catalogs: &[Catalog<'_>]) -> Environment {
-        self.question.environment(catalogs, &self.options, &self.environment)
-    }
-
-    /// Resolves as the controller does, from catalogs that it has.
-    pub(crate) fn resolve<'a>(&self, catalogs: &'a [Catalog<'a>]) -> Resolution<'a> {
-        self.question.resolve(catalogs, &self.environment(catalogs), &self.options)
-    }
-
-    /// Returns the request that decides, from catalogs that it has, and the environment of that.
-    pub(crate) fn asked(&self, catalogs: &[Catalog<'_>]) -> (Request, Environment) {
-        let environment = self.environment(catalogs);
-        (self.question.deciding_request(catalogs, &environment, &self.options), environment)
-    }
-
-    /// Explains the answer to a request, from catalogs that it has.
-    pub(crate) fn explained<'a>(
-        &'a self,
-        catalogs: &'a [Catalog<'a>],
-        (request, environment): &'a (Request, Environment),
-        version: Option<&'a str>,
-    ) -> Report<'a> {
-        let mut report = explain(request, catalogs, environment, &self.options, version);
-        if self.is_named {
-            report.of_command_line();
-        }
-        report
-    }
-
-    /// Says what stands in the way of an answer, if its error does not.
-    pub(crate) fn obstacle(&self) -> Option<String> {
-        let catalogs = self.catalogs();
-        let asked = self.asked(&catalogs);
-        let report = self.explained(&catalogs, &asked, None);
-        // That no catalog has the package is what the error says.
-        let headline = report.headline().filter(|it| it.code != Reason::PackageNotInCatalog);
-        headline.map(|headline| headline.text)
     }
 }
 

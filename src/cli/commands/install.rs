@@ -12,7 +12,7 @@ use olm_core::catalog::SUGGESTED_NAMESPACE;
 use olm_core::error::{first_of, shell_word};
 use olm_core::rbac::{Account, BundleObjects, Options, Powers, manifests};
 use olm_core::resolve::UpdatePolicy;
-use olm_core::revision::Decision;
+use olm_core::revision::{Decision, controller};
 use olm_core::version::VersionRange;
 use strum::VariantNames as _;
 
@@ -396,13 +396,14 @@ async fn existing(client: &Client, plan: &Plan, out: &mut dyn Write) -> anyhow::
                 let changes = changes_of(client, object, &live).await;
                 writeln!(out, "  adopts    {called}: {changes}")?;
             }
-            Ok((_, Decision::Collide(Some(OwnerReference { kind, name, .. })))) => {
+            Ok((live, _)) => {
                 in_the_way = true;
-                writeln!(out, "  taken     {called}: by {kind} {name}")?;
-            }
-            Ok(_) => {
-                in_the_way = true;
-                writeln!(out, "  exists    {called}, without a controlling owner")?;
+                match controller(&live) {
+                    Some(OwnerReference { kind, name, .. }) => {
+                        writeln!(out, "  taken     {called}: by {kind} {name}")?;
+                    }
+                    None => writeln!(out, "  exists    {called}, without a controlling owner")?,
+                }
             }
         }
     }

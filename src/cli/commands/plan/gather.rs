@@ -14,7 +14,7 @@ use olm_core::extension::{
     Course, Extras, Policy, Rendering, RevisionSource, StepRights, ValidExtension, desired,
     going_back, issued_again, recorded_issuer, said,
 };
-use olm_core::plan::{Before, Crds, Plan, Proposed};
+use olm_core::plan::{self, Before, Crds, Plan, Proposed};
 use olm_core::rbac::{Held, Permissions, trimming};
 use olm_core::render::{
     CertificateRequest, CertificateSource, Served, certificate_needs, choose_certificates,
@@ -278,8 +278,14 @@ impl Step<'_> {
         let new = self.desired.phases.iter().flat_map(|phase| &phase.objects);
         let new = new.filter(|object| !known.contains(&object.key()));
         for (object, found) in changes::existing(client, extension.object, revisions, new).await {
-            if let Ok((_, Decision::Collide(owner))) = found {
-                plan.note_taken(object, whose(owner));
+            match found {
+                Ok((_, Decision::Collide(owner))) => plan.note_taken(object, whose(owner)),
+                Ok(_) => {}
+                Err(why) => {
+                    let why = format!("{}: {why}", changes::named(object));
+                    plan.unknown.push(plan::Unknown { what: "objects", why });
+                    break;
+                }
             }
         }
         Ok(plan)
